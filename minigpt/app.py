@@ -32,7 +32,6 @@ def train(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
     command: str | None = None,
-    command_line: str | None = None,
     console: Console | None = None,
 ) -> Run:
     """Trains a model from text, shows what it generates, and exports the best one.
@@ -57,7 +56,6 @@ def train(
         See `UserCallbacks` for the order and for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
       command: how the user calls minigpt, for the suggested commands; found out if None.
-      command_line: the command line that starts training, which the run records; None from Python.
       console: where to print; standard output if None.
     Returns:
       The finished run.
@@ -78,7 +76,6 @@ def train(
         callbacks=callbacks,
         name=name,
         command=command,
-        command_line=command_line,
         console=console,
         hooks=[HuggingFaceNotice(), TensorBoard(), *export_hooks(), Reporter(command)],
         strategy=Devices(),

@@ -4,38 +4,18 @@ import ctypes
 import importlib.util
 import logging
 import os
-import re
 import shlex
 import shutil
 import sys
-import tempfile
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from glob import glob
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from minigpt.errors import UserError
-
-# "I0000 00:00:1795223707.597663 ...", logged before TensorFlow reads its log level and for every missing
-# GPU; sentencepiece's message about a normalizer that is deliberately empty; LiteRT's and oneDNN's about
-# how they compute. Errors other than these stay.
-_LOG_LINE = re.compile(
-    rb"[IW]\d{4} \d\d:\d\d:"
-    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IW] "
-    rb"|(?:E\d{4}|\d{4}-\d\d-\d\d) .*"
-    rb"(?:[cC][uU][dD][aA]|cu(?:FFT|DNN|BLAS|Init)|oneDNN supports|attribute \w+ which is not in the op)"
-    rb"|INFO: Created TensorFlow Lite"
-    rb"|WARNING: All log messages before"
-    rb"|normalizer\.cc\(\d+\) LOG\(INFO\)"
-)
-
 
 # What is said where only minigpt-portable can be installed.
 NEEDS_TENSORFLOW = (
@@ -82,6 +62,8 @@ class SharedContext:
 
 @contextmanager
 def _filtered_stderr() -> Iterator[None]:
+    import subprocess  # Where nothing is hidden, it is not needed.
+
     _flush_stderr()
     try:
         stderr = os.dup(2)
@@ -92,17 +74,23 @@ def _filtered_stderr() -> Iterator[None]:
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))
-    with tempfile.TemporaryFile() as captured:
-        os.dup2(captured.fileno(), 2)
-        yield
-        logger.setLevel(level)
-        _flush_stderr()
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        captured.seek(0)
-        for line in captured:
-            if not _LOG_LINE.match(line):
-                os.write(2, line)
+    # Another process: it shows what this one writes before it aborts. Ctrl-C does not reach it.
+    copying = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).with_name("stderr_filter.py"))],
+        stdin=subprocess.PIPE,
+        process_group=0 if hasattr(os, "setpgid") else None,
+    )
+    assert copying.stdin
+    os.dup2(copying.stdin.fileno(), 2)
+    copying.stdin.close()
+    yield
+    logger.setLevel(level)
+    _flush_stderr()
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    # It ends with the last process that writes to it, perhaps one that was started in the block.
+    with suppress(subprocess.TimeoutExpired):
+        copying.wait(1)
 
 
 def _flush_stderr() -> None:
@@ -114,7 +102,7 @@ _shared_filter = SharedContext(_filtered_stderr)
 
 
 def hide_tensorflow_log() -> AbstractContextManager[None]:
-    """Drops TensorFlow's log lines from standard error; delays everything else that is written there.
+    """Drops TensorFlow's log lines from standard error.
 
     Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
     descriptor belongs to the process: while several threads are in the block, it is redirected once, and
@@ -266,51 +254,6 @@ def printable(text: str) -> str:
         else character
         for character in text
     )
-
-
-def when_imported(name: str, action: Callable[[ModuleType], object]) -> None:
-    """Calls `action` with a module after it has been imported; at once if it is imported already.
-
-    `wrapt.when_imported` could be used, but importing wrapt takes a tenth of the time until the first word
-    of `minigpt sample`.
-
-    Args:
-      name: the module; no submodule.
-      action: called once.
-    """
-    if name in sys.modules:
-        action(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _Finder(name, action))
-
-
-class _Finder(MetaPathFinder):
-    """Lets the other finders find the module, and adds the action to its execution."""
-
-    def __init__(self, name: str, action: Callable[[ModuleType], object]) -> None:
-        self._name, self._action = name, action
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != self._name:
-            return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        found = (finder.find_spec(name, path, target) for finder in others)
-        spec = next((spec for spec in found if spec is not None), None)
-        # A program may look for the module and never import it: only its execution is the import.
-        if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
-            execute = loader.exec_module
-
-            def execute_and_act(module: ModuleType) -> None:
-                execute(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                    self._action(module)
-
-            loader.exec_module = execute_and_act
-        return spec
 
 
 _PROC = Path("/proc/self")

@@ -109,7 +109,6 @@ def main() -> None:
         browser.close()
     facts = {
         "run": run.path.name,
-        "command": run.facts.get("command"),
         "corpus": run.corpus["fingerprint"],
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in images.items()}

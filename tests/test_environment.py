@@ -1,10 +1,14 @@
 """Start-up: TensorFlow's log lines, closed streams, Keras' settings."""
 
+import contextlib
 import ctypes
 import os
+import pty
+import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +23,6 @@ def test_log_lines_are_dropped(capfd):
         os.write(2, b"one\n" + LOG_LINE + b"two\n")
         with hide_tensorflow_log():
             os.write(2, LOG_LINE + b"three\n")
-        assert capfd.readouterr().err == ""
     os.write(2, LOG_LINE)
     assert capfd.readouterr().err == "one\ntwo\nthree\n" + LOG_LINE.decode()
 
@@ -79,6 +82,51 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
     )
+
+
+def test_the_terminal_stays_empty_while_tensorflow_is_imported():
+    code = (
+        "import minigpt; minigpt.load\n"
+        "import keras; assert keras.saving.get_registered_object('minigpt>GPT')\n"
+        "assert keras.saving.get_registered_object('minigpt>Muon')\n"
+    )
+    terminal, its_end = pty.openpty()
+    status = subprocess.run([sys.executable, "-c", code], stderr=its_end).returncode
+    os.close(its_end)
+    with os.fdopen(terminal, "rb") as shown, contextlib.suppress(OSError):
+        assert shown.read() == b""
+    assert status == 0
+
+
+@pytest.fixture
+def other_keras(tmp_path) -> Path:
+    """The file of another package `keras`, which is found first; nothing in it takes time."""
+    (tmp_path / "keras").mkdir()
+    return tmp_path / "keras/__init__.py"
+
+
+def test_an_abort_in_the_import_keeps_its_reason(other_keras):
+    other_keras.write_text(
+        f"import os\nos.write(2, {LOG_LINE!r} + b'F0000 00:00:1.2 3 a.cc:1] no AVX\\n')\nos.abort()\n"
+    )
+    done = run("import minigpt; minigpt.load", PYTHONPATH=str(other_keras.parents[1]))
+    assert done.returncode == -signal.SIGABRT
+    assert "no AVX" in done.stderr and "oneDNN" not in done.stderr
+
+
+def test_a_program_that_looks_for_keras_and_imports_it(other_keras):
+    other_keras.write_text(
+        "class config:\n    asked = 0\n\n    @classmethod\n    def backend(cls):\n"
+        "        cls.asked += 1\n        return 'another'\n"
+    )
+    code = (
+        "import sys, importlib.util, minigpt\n"
+        "assert 'wrapt' not in sys.modules\n"
+        "assert importlib.util.find_spec('keras') and 'keras' not in sys.modules\n"
+        "import keras\nassert keras.config.asked == 1\n"
+    )
+    done = run(code, PYTHONPATH=str(other_keras.parents[1]))
+    assert done.returncode == 0, done.stderr
 
 
 def test_streams_that_are_closed_are_opened():

@@ -31,7 +31,7 @@ AROUND = {
     "serving": {"targets", "pages"},
 }
 # They join the others.
-TOP = {"app", "cli", "__init__", "__main__", "layers", "losses"}
+TOP = {"app", "cli", "__init__", "__main__", "layers", "losses", "stderr_filter"}
 
 
 NAMES = CORE | set(AROUND) | TOP

@@ -206,8 +206,6 @@ class Facts(_Record):
     """The content of facts.json.
 
     Attributes:
-      command: the command line that started the run, without folders; None if training was started from
-        Python.
       parameters: number of weights of the finished model; the factors of LoRA are part of its matrices.
       baselines: losses to compare the validation loss with.
       train_bytes: size of the training text in UTF-8; for pairs, of the targets.
@@ -216,7 +214,6 @@ class Facts(_Record):
       text: the line of the summary about the text and its split.
     """
 
-    command: str | None
     parameters: Count
     baselines: Baselines
     train_bytes: Count

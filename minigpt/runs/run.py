@@ -11,7 +11,7 @@ report.html      all of this as a page; tensorboard/: files for TensorBoard, wit
 certificates/    how each export compares with the run, one file per export
 epochs/          the weights after each epoch, as portable files; see `layout`
 snapshots/       the weights after updates 0, 1, 3, 10, 30, ..., as portable files
-facts.json       the command, the sizes and the baselines; see `records`
+facts.json       the sizes and the baselines; see `records`
 model.keras      the best model, after training; saved_model/: the same for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
 lock             held by the process that trains

@@ -2,17 +2,13 @@
 
 Every writer works in a scratch folder in the directory of its target and renames the result at the end,
 so a crash at any moment leaves either the old content or the new one under the name. The scratch folder
-is removed on every exit. The kernel releases its lock when a process is killed, and the next writer in
-the same directory removes it.
+is removed on every exit. Its lock is released when a process is killed, and the next writer in the same
+directory removes it.
 """
 
-import errno
-import logging
 import os
 import shutil
-import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,17 +17,8 @@ from minigpt.storage.files import fsync, fsync_all
 
 _PREFIX, _SUFFIX = ".minigpt-", ".tmp"
 UNFINISHED = ".unfinished"
-_LOCK = "lock"
-# Where locks are not supported, a scratch folder of this age belongs to no running process.
-_ABANDONED_SECONDS = 24 * 3600
-
-try:
-    import fcntl
-except ModuleNotFoundError:
-    # Windows has no locks of folders. There, abandoned folders are recognized by their age.
-    fcntl = None  # type: ignore[assignment]
-
-logger = logging.getLogger(__name__)
+# In a scratch folder. Not a name that anything is written under.
+_LOCK = ".lock"
 
 
 @contextmanager
@@ -43,18 +30,25 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
     Args:
       parent: an existing directory, on the file system of the target.
     Yields:
-      The empty folder.
+      The folder, which holds a hidden lock file.
     Raises:
-      OSError: the folder cannot be created.
+      OSError: the folder cannot be created or locked.
     """
+    from filelock import FileLock, Timeout  # Not needed to read, and takes time to import.
+
     remove_abandoned(parent)
-    folder, lock = _create_locked(parent)
+    while True:
+        folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
+        lock = FileLock(folder / _LOCK, timeout=0)
+        # Another process may find the folder before it is locked, and remove it as abandoned.
+        with suppress(Timeout, FileNotFoundError):
+            lock.acquire()
+            break
     try:
         yield folder
     finally:
+        lock.release()
         shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
 
 
 @contextmanager
@@ -120,13 +114,12 @@ def resumable_folder(path: Path) -> Iterator[Path]:
     Raises:
       OSError: the folder cannot be created.
     """
+    from filelock import FileLock
+
     unfinished = path.with_name(path.name + UNFINISHED)
-    lock = _wait_for_lock(unfinished)
-    try:
+    with FileLock(f"{unfinished}.lock"):
+        unfinished.mkdir(exist_ok=True)
         yield unfinished
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 def publish_folder(unfinished: Path, path: Path, replace: bool = False) -> None:
@@ -139,7 +132,6 @@ def publish_folder(unfinished: Path, path: Path, replace: bool = False) -> None:
       OSError: as for `atomic_folder`.
     """
     remove_abandoned(unfinished)
-    (unfinished / _LOCK).unlink(missing_ok=True)
     with scratch_folder(path.parent) as scratch:
         _publish(unfinished, path, replace, scratch)
 
@@ -161,86 +153,12 @@ def _publish(unfinished: Path, path: Path, replace: bool, scratch: Path) -> None
 
 def remove_abandoned(parent: Path) -> None:
     """Removes the scratch folders of killed processes from a directory."""
-    for folder in parent.glob(f"{_PREFIX}*{_SUFFIX}"):
-        try:
-            lock = _lock(folder)
-        except BlockingIOError:
-            continue
-        except OSError:
-            with suppress(OSError):
-                if time.time() - folder.lstat().st_mtime > _ABANDONED_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    folders = [path for path in parent.glob(f"{_PREFIX}*{_SUFFIX}") if not path.is_symlink()]
+    if not folders:
+        return
+    from filelock import FileLock, Timeout
 
-
-def _create_locked(parent: Path) -> tuple[Path, int | None]:
-    """Returns a new scratch folder and its lock; None where the file system has no locks."""
-    while True:
-        folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
-        try:
-            lock = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):
-            continue
-        except OSError:
-            return folder, None
-        if folder.exists():
-            return folder, lock
-        # Another process found the folder before it was locked, and removed it as abandoned.
-        os.close(lock)
-
-
-def _wait_for_lock(folder: Path) -> int | None:
-    """Creates a folder if necessary and locks it; None where the file system has no locks."""
-    while True:
-        folder.mkdir(exist_ok=True)
-        try:
-            lock = _lock(folder)
-        except FileNotFoundError:
-            continue
-        except BlockingIOError:
-            logger.info("waiting for another process that writes %s", folder)
-            try:
-                lock = _lock(folder, wait=True)
-            except FileNotFoundError:
-                continue
-        except OSError:
-            # NFS locks only what is open for writing, which a folder cannot be.
-            found = _lock_file(folder / _LOCK)
-            if found is None:
-                return None
-            lock = found
-        # The other process may have published or removed the folder.
-        locked = folder / _LOCK if stat.S_ISREG(os.fstat(lock).st_mode) else folder
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), locked.stat()):
-                return lock
-        os.close(lock)
-
-
-def _lock_file(path: Path) -> int | None:
-    """Creates a file in an existing folder and waits for its lock; None where there are no locks."""
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:
-        os.close(handle)
-        path.unlink(missing_ok=True)
-        return None
-    return handle
-
-
-def _lock(folder: Path, wait: bool = False) -> int:
-    if fcntl is None:
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
+    for folder in folders:
+        # A process that works in it holds the lock. OSError: it has just removed the folder.
+        with suppress(Timeout, OSError), FileLock(folder / _LOCK, timeout=0):
+            shutil.rmtree(folder, ignore_errors=True)

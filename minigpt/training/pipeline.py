@@ -42,7 +42,6 @@ def train(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
     command: str = "minigpt",
-    command_line: str | None = None,
     console: Console | None = None,
     hooks: Sequence[Hook] = (),
     strategy: Strategy | None = None,
@@ -87,7 +86,7 @@ def train(
         for line in start.chosen:
             show(console, line)
         description = messages.summary(task, model, device)
-        facts = run_facts(task, model, device, command_line)
+        facts = run_facts(task, model, device)
         stop_if_interrupted()
 
         # 4. Restore.
@@ -160,20 +159,16 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     return task.final_scores(best)
 
 
-def run_facts(
-    task: Task, model: GPT | EncoderDecoder, device: str, command_line: str | None
-) -> Facts:
+def run_facts(task: Task, model: GPT | EncoderDecoder, device: str) -> Facts:
     """Returns the content of facts.json, which a run has before its first step.
 
     Args:
       task: corpus and baselines.
       model: the model, perhaps with LoRA.
       device: the device's name.
-      command_line: how training was started; None from Python.
     """
     uniform, unigram = task.baselines
     return Facts(
-        command=command_line,
         parameters=count_merged(model),
         # The loss is nan if no held-out pair fits the model.
         baselines=Baselines(uniform=uniform, unigram=unigram if math.isfinite(unigram) else None),

@@ -1,6 +1,5 @@
 """`minigpt doctor`."""
 
-import fcntl
 import json
 import shutil
 import subprocess
@@ -67,16 +66,11 @@ def test_a_run_that_cannot_be_written(tiny_run, tmp_path):
     run.chmod(0o555)
     try:
         done = subprocess.run(command, capture_output=True, text=True)
-        with (run / "lock").open("r+") as other:
-            fcntl.flock(other, fcntl.LOCK_EX)
-            refusal = subprocess.run(command, capture_output=True, text=True)
     finally:
         run.chmod(0o755)
     assert f"{run}: the results are not kept: Permission denied" in done.stderr.splitlines()
     assert isinstance(json.loads(done.stdout)["verdicts"], list)
     assert (run / "analysis.json").read_bytes() == before
-    problem = "is being trained by a process that can write to it"
-    assert (refusal.returncode, refusal.stderr) == (2, f"minigpt: RUN {run}: {problem}\n")
 
 
 def test_problems_are_one_line(tmp_path, tiny_run):

@@ -7,7 +7,6 @@ import pytest
 from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
 from minigpt.distribution.devices import Devices
 from minigpt.errors import UserError
-from minigpt.training import start
 
 ADDRESSES = ["a:1", "b:2", "c:3"]
 
@@ -55,12 +54,6 @@ def test_a_chief_is_the_first_worker(monkeypatch, kind, index, place):
     assert is_first_worker() == (place == 0)
 
 
-def test_a_cluster_of_one_is_no_cluster(monkeypatch):
-    set_tf_config(monkeypatch, {"worker": ["a:1"]})
-    assert find_cluster() is None
-    assert is_first_worker()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -80,12 +73,6 @@ def test_a_wrong_tf_config_is_one_line(monkeypatch, text):
     with pytest.raises(UserError, match=r"^TF_CONFIG = .*: should be a JSON object like") as raised:
         find_cluster()
     assert len(raised.value.problems) == 1
-
-
-def test_an_empty_tf_config_is_none(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    assert find_cluster() is None
-    assert is_first_worker()
 
 
 def test_another_number_of_workers(monkeypatch):
@@ -110,11 +97,6 @@ def test_slurm(monkeypatch, nodes, tasks, rank, node, addresses):
     assert not is_first_worker()
 
 
-def test_a_batch_job_of_slurm_with_one_task_is_alone(monkeypatch):
-    set_slurm(monkeypatch, "n1", "1", 1, 0, "n1")
-    assert find_cluster() is None
-
-
 def test_slurm_and_tensorflow_disagree_about_the_order_of_nodes(monkeypatch):
     set_slurm(monkeypatch, "n[9-10]", "1(x2)", 2, 0, "n9")
     with pytest.raises(UserError, match="runs worker 0 on n9, and TensorFlow expects it on n10"):
@@ -137,16 +119,3 @@ def test_a_worker_is_not_alone(monkeypatch, addresses, expected):
         found = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(found))
     assert Devices().is_alone == expected
-
-
-@pytest.mark.parametrize("is_alone", [True, False])
-def test_only_a_process_that_is_alone_measures_its_speed(monkeypatch, tmp_path, is_alone):
-    measures = []
-
-    def fit(config, *, measures_speed):
-        measures.append(measures_speed)
-        return config, []
-
-    monkeypatch.setattr(start, "choose_settings", fit)
-    start.new_training("default", (), tmp_path / "run", None, is_alone=is_alone)
-    assert measures == [is_alone]

@@ -34,10 +34,6 @@ def test_each_difference_names_its_worker():
     ]
 
 
-def test_equal_records_are_accepted():
-    check_equal(replicas(["a:1", "b:2"], 0, [{"seed": 1}]), {"seed": 1}, {})
-
-
 @pytest.fixture
 def no_grace(monkeypatch):
     monkeypatch.setattr(connection, "GRACE_SECONDS", 0.0)
@@ -69,13 +65,6 @@ def test_a_worker_that_does_not_start_is_named(monkeypatch, capsys):
     worker = f"worker 2 (127.0.0.1:{missing}): "
     assert str(raised.value) == worker + "did not start within 0.01 minutes"
     assert capsys.readouterr().err == f"minigpt: {worker}not started yet; waiting\n"
-
-
-def test_an_address_in_use_is_refused_at_once():
-    with socket.create_server(("", 0)) as listening:
-        addresses = [f"127.0.0.1:{listening.getsockname()[1]}", f"127.0.0.1:{free_ports(1)[0]}"]
-        with pytest.raises(UserError, match=r"^worker 0 \(127.*\): cannot use this address"):
-            connection.connect(Cluster(tuple(addresses), 0))
 
 
 def test_if_all_answer_the_one_that_tensorflow_names(no_grace, monkeypatch):

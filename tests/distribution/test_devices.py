@@ -39,11 +39,6 @@ def test_all_gpus_by_default(machine):
     ]
 
 
-def test_not_more_gpus_than_rows(machine):
-    set_up_replicas(TrainingConfig(batch_size=3), None)
-    assert machine[0] == ("visible", ["gpu0", "gpu1", "gpu2"])
-
-
 @pytest.mark.parametrize("settings", [{"devices": 1}, {"device": "gpu:0"}])
 def test_one_gpu_has_no_replicas(machine, settings):
     assert set_up_replicas(TrainingConfig(**settings), None) == ("A GPU", None)

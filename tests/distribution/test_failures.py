@@ -77,21 +77,6 @@ def test_a_worker_with_another_configuration_is_named(folder, tiny_file):
 
 
 @pytest.mark.slow
-def test_a_worker_with_another_text_is_named(folder, tmp_path, tiny_file):
-    text = tmp_path / "tiny.txt"
-    text.write_text(tiny_file.read_text(encoding="utf-8") + "\nMore.", encoding="utf-8")
-    common = ["--config", "short.toml", "--run", "refused"]
-    processes = start_two(
-        folder, common, [*common, "--set", f"data.paths={json.dumps([str(text)])}"]
-    )
-    for process, (_, err) in zip(processes, outputs(processes), strict=True):
-        assert process.returncode == 2
-        assert re.match(r"minigpt: worker 1 \(127.0.0.1:\d+\): SHA-256 of the tokens = ", err)
-        assert len(err.splitlines()) == 1
-    assert not (folder / "refused").exists()
-
-
-@pytest.mark.slow
 def test_a_second_worker_of_the_same_number_is_refused(folder):
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     command = ["minigpt", "train", "--config", "long.toml", "--run", "joined"]
@@ -149,18 +134,6 @@ def test_workers_that_begin_with_other_weights_are_named(folder, tmp_path):
     for process, (_, err) in zip(processes, outputs(processes), strict=True):
         assert process.returncode == 2
         assert re.match(r"minigpt: worker 1 \(127.0.0.1:\d+\): SHA-256 of the weights = ", err)
-
-
-@pytest.mark.slow
-def test_launch_ignores_what_nohup_ignores(folder):
-    run = folder / "nohup"
-    process = launch(folder, "--config", "long.toml", "--run", run.name, ignore=signal.SIGHUP)
-    wait_for_step(run, 10)
-    process.send_signal(signal.SIGHUP)
-    wait_for_step(run, newest_step(run) + 20)
-    process.send_signal(signal.SIGINT)
-    [(_, err)] = outputs([process])
-    assert process.returncode == INTERRUPTED, err
 
 
 @pytest.mark.slow

@@ -91,6 +91,7 @@ def test_an_export_killed_in_every_gap(
     tally(rounds=len(writer.operations), kills=len(writer.operations))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=["full", "read-only"])
 @pytest.mark.parametrize("function", WRITERS[:2])
 def test_a_full_or_read_only_disk(

@@ -12,7 +12,6 @@ from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 
 FACTS = Facts(
-    command="minigpt train --text 'größe.txt'",
     parameters=5,
     baselines=Baselines(uniform=4.5, unigram=None),
     train_bytes=90,
@@ -22,7 +21,6 @@ FACTS = Facts(
     text="90 bytes for training, 10 held out",
 )
 AS_DICTIONARY = {
-    "command": "minigpt train --text 'größe.txt'",
     "parameters": 5,
     "baselines": {"uniform": 4.5, "unigram": None},
     "train_bytes": 90,
@@ -63,20 +61,14 @@ def test_missing(run):
         b" " * 2_000_000,
         json.dumps(AS_DICTIONARY | {"parameters": "5"}).encode(),
         json.dumps(AS_DICTIONARY | {"parameters": -5}).encode(),
-        json.dumps(AS_DICTIONARY | {"command": ["x"]}).encode(),
         json.dumps(AS_DICTIONARY | {"baselines": {"uniform": float("nan")}}).encode(),
-        json.dumps({"command": None}).encode(),
+        json.dumps({"device": None}).encode(),
     ],
     ids=lambda content: content[:40],
 )
 def test_damaged(run, content):
     run.facts_file.write_bytes(content)
     assert run.facts == {}
-
-
-def test_what_a_later_version_adds_is_ignored(run):
-    run.facts_file.write_text(json.dumps(AS_DICTIONARY | {"new": 1}), encoding="utf-8")
-    assert run.facts == AS_DICTIONARY
 
 
 def test_neither_a_folder_nor_a_pipe_is_read(run):

@@ -3,7 +3,6 @@
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import minigpt
@@ -151,25 +150,3 @@ def test_the_best_checkpoint_or_what_is_used_instead(damaged, used, tmp_path, to
     lines = [f"{paths[n - 1]}: was damaged and is ignored: " for n in reversed(damaged)]
     assert all(m.startswith(line) for m, line in zip(caplog.messages, lines, strict=False))
     assert caplog.messages[len(lines) :] == [f"{folder / name}: used instead"] * bool(damaged)
-
-
-def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):
-    run = Run.create(tmp_path / "a", load_config({}), tokenizer, CORPUS)
-    assert repr(run) == f"Run({str(run.path)!r}, gpt, not finished)"
-    arrays = {
-        "weights/00000": np.zeros((40, 30), "float32"),
-        "weights/00001": np.zeros(34, "float32"),
-        "optimizer/00000": np.zeros(7, "float32"),
-    }
-    path = write_checkpoint(run.checkpoints_folder, checkpoint_name(1234), arrays, progress(1234))
-    assert repr(run) == f"Run({str(run.path)!r}, gpt, 1,234 parameters, step 1,234, not finished)"
-    run.model_file.touch()
-    (path / "state.safetensors").write_bytes(b"damaged")
-    assert repr(run) == f"Run({str(run.path)!r}, gpt, step 1,234, finished)"
-    run.config_file.write_text("?")
-    assert repr(run) == f"Run({str(run.path)!r}, damaged)"
-
-
-def test_a_path_is_required():
-    with pytest.raises(TypeError, match=r"`path` must be the path of a run. Received: None"):
-        Run(None)

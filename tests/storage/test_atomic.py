@@ -1,24 +1,17 @@
 """Atomic writes: complete or absent, and no scratch folder stays."""
 
-import errno
-import fcntl
 import os
 import signal
-import stat
 import subprocess
 import sys
-import threading
-import time
+from pathlib import Path
 
 import pytest
 
-from minigpt.storage import atomic
 from minigpt.storage.atomic import (
     atomic_file,
     atomic_folder,
-    publish_folder,
     replace_file,
-    resumable_folder,
     scratch_folder,
 )
 
@@ -49,33 +42,6 @@ def write_folder(folder, replace=False):
     with atomic_folder(folder / "a", replace) as unfinished:
         assert unfinished.name == "a"
         (unfinished / "x").write_bytes(b"new")
-
-
-def test_a_resumable_folder_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
-    """As on NFS: only a file that is open for writing has a lock."""
-    original = fcntl.flock
-
-    def flock(handle, operation):
-        if stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise OSError(errno.EBADF, "Bad file descriptor")
-        original(handle, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    inside, most = [], []
-
-    def write():
-        with resumable_folder(tmp_path / "store"):
-            inside.append(1)
-            most.append(len(inside))
-            time.sleep(0.2)
-            inside.pop()
-
-    threads = [threading.Thread(target=write) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1, 1, 1]
 
 
 def test_a_file_is_created_and_replaced(tmp_path):
@@ -151,7 +117,7 @@ def test_after_a_failure_the_old_content_stays_and_nothing_else(
 def test_a_failed_replacement_restores_the_old_folder(tmp_path, monkeypatch):
     write_folder(tmp_path)
     (tmp_path / "a/x").write_bytes(b"old")
-    rename = atomic.Path.rename
+    rename = Path.rename
 
     def fail_once(source, target):
         if target == tmp_path / "a" and "replaced" not in source.parts:
@@ -189,25 +155,12 @@ def test_scratch_folders_of_killed_processes_only_are_removed(tmp_path):
         killed.wait()
         assert os.path.exists(left) and os.path.exists(used)
         with scratch_folder(tmp_path) as scratch:
-            assert sorted(tmp_path.iterdir()) == sorted([scratch, atomic.Path(used)])
+            assert sorted(tmp_path.iterdir()) == sorted([scratch, Path(used)])
             replace_file(tmp_path / "a", b"x")
             assert scratch.exists()
     finally:
         running.communicate("")
     assert names(tmp_path) == ["a"]
-
-
-def test_without_locks_a_scratch_folder_is_removed_after_a_day(tmp_path, monkeypatch):
-    def unsupported(*_):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr("minigpt.storage.atomic.fcntl.flock", unsupported)
-    old, new, other = (tmp_path / f".{name}.tmp" for name in ("minigpt-1", "minigpt-2", "other"))
-    for folder, hours in ((old, 25), (new, 23), (other, 25)):
-        folder.mkdir()
-        os.utime(folder, (time.time() - hours * 3600,) * 2)
-    replace_file(tmp_path / "a", b"x")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, other.name, "a"]
 
 
 def test_links_are_not_followed(tmp_path):
@@ -224,70 +177,3 @@ def test_the_directory_is_not_created(tmp_path):
         with pytest.raises(FileNotFoundError):
             write(tmp_path / "none")
     assert not names(tmp_path)
-
-
-def test_an_unfinished_folder_stays_until_it_is_published(tmp_path):
-    path = tmp_path / "store"
-    for number in range(2):
-        with pytest.raises(KeyError), resumable_folder(path) as unfinished:
-            (unfinished / str(number)).write_text("x")
-            raise KeyError
-    assert names(tmp_path) == ["store.unfinished", "store.unfinished/0", "store.unfinished/1"]
-    with resumable_folder(path) as unfinished:
-        # Left by a writer of a file in it that was killed.
-        (unfinished / ".minigpt-abandoned.tmp").mkdir()
-        publish_folder(unfinished, path)
-    assert names(tmp_path) == ["store", "store/0", "store/1"]
-
-
-def test_a_published_folder_replaces_another_one_only_if_it_should(tmp_path):
-    path = tmp_path / "store"
-    path.mkdir()
-    (path / "old").write_text("x")
-    with resumable_folder(path) as unfinished:
-        (unfinished / "new").write_text("x")
-        with pytest.raises(OSError):
-            publish_folder(unfinished, path)
-        assert names(path) == ["old"] and names(unfinished) == ["new"]
-        publish_folder(unfinished, path, replace=True)
-    assert names(tmp_path) == ["store", "store/new"]
-
-
-@pytest.mark.parametrize("publishes", [True, False])
-def test_a_second_process_waits_for_the_first(tmp_path, publishes, monkeypatch):
-    path, messages = tmp_path / "store", []
-    first = resumable_folder(path)
-    unfinished = first.__enter__()
-    (unfinished / "file").write_text("x")
-
-    def end_first(message, *_):
-        messages.append(message)
-        if publishes:
-            publish_folder(unfinished, path)
-        first.__exit__(None, None, None)
-
-    monkeypatch.setattr(atomic.logger, "info", end_first)
-    with resumable_folder(path) as second:
-        assert second == unfinished and second.is_dir()
-        assert names(second) == ([] if publishes else ["file"])
-    assert len(messages) == 1 and path.exists() == publishes
-
-
-def test_an_unfinished_folder_where_there_are_no_locks(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic.fcntl, "flock", fail)
-    with resumable_folder(tmp_path / "store") as unfinished:
-        publish_folder(unfinished, tmp_path / "store")
-    assert names(tmp_path) == ["store"]
-
-
-def test_a_folder_that_is_published_just_before_it_is_locked(tmp_path, monkeypatch):
-    path, flock = tmp_path / "store", atomic.fcntl.flock
-
-    def publish_and_lock(handle, operation):
-        monkeypatch.setattr(atomic.fcntl, "flock", flock)
-        (tmp_path / "store.unfinished").rename(path)
-        flock(handle, operation)
-
-    monkeypatch.setattr(atomic.fcntl, "flock", publish_and_lock)
-    with resumable_folder(path) as unfinished:
-        assert unfinished.is_dir() and path.is_dir()

@@ -8,7 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from minigpt.training.console import count, duration, new_console, printable, show
+from minigpt.training.console import new_console, show
 
 
 def shown(*parts, terminal: bool, **options) -> str:
@@ -44,28 +44,6 @@ def test_lines_on_a_terminal_break_between_words():
     file = io.StringIO()
     show(Console(file=file, width=20), text, indent=8)
     assert file.getvalue() == f"{text}\n"
-
-
-def test_newline_and_tab_stay_printable():
-    assert printable("a\n\tž—𝒳") == "a\n\tž—𝒳"
-    assert printable("\x1b[31m") == "\\x1b[31m"
-
-
-def test_durations_and_counts():
-    assert [duration(s) for s in (0.4, 59.4, 60, 200, 3600, 7500)] == [
-        "0 s",
-        "59 s",
-        "1 min 0 s",
-        "3 min 20 s",
-        "1 h 0 min",
-        "2 h 5 min",
-    ]
-    assert [count(n, "epoch") for n in (0, 1, 2, 1200)] == [
-        "0 epochs",
-        "1 epoch",
-        "2 epochs",
-        "1,200 epochs",
-    ]
 
 
 def test_the_console_imports_no_tensorflow():

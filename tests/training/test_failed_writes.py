@@ -62,6 +62,7 @@ def limited_export(monkeypatch):
     return limit
 
 
+@pytest.mark.slow
 def test_a_full_disk_during_the_export(tiny_file, tmp_path, limited_export, capsys):
     limited_export(20_000)
     path = tmp_path / "run"
@@ -80,16 +81,6 @@ def test_a_full_disk_during_the_export(tiny_file, tmp_path, limited_export, caps
     run, _ = trained(resume_from=path)
     assert run.has_current_portable_file
     assert run.model_file.is_file() and run.saved_model_folder.is_dir()
-
-
-def test_a_full_disk_for_the_saved_model_only(tiny_file, tmp_path, limited_export):
-    limited_export(120_000)
-    run, lines = trained(settings(tiny_file), tmp_path / "run")
-    assert f"saved_model is not written: {TOO_LARGE}" in lines
-    assert not run.saved_model_folder.exists() and run.model_file.is_file()
-    assert run.has_current_portable_file
-    (done,) = [line for line in lines if line.startswith("Done: ")]
-    assert "model.gguf to send to others, model.keras for Keras. The report is" in done
 
 
 @pytest.mark.parametrize("format", ["saved_model", "gguf"])
@@ -150,6 +141,7 @@ def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_pat
     assert re.fullmatch(rf"model.gguf cannot be used: {reason}; using TensorFlow\n", sampled.stderr)
 
 
+@pytest.mark.slow
 def test_an_engine_that_refuses_what_was_written(tiny_run, tmp_path, monkeypatch):
     """A contributor who has changed the file and not the engine can sample."""
     folder = shutil.copytree(tiny_run.path, tmp_path / "run")

@@ -7,7 +7,6 @@ import re
 import keras
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import minigpt
 from minigpt.config import load_config
@@ -88,6 +87,7 @@ def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, ca
     assert np.array_equal(frozen, original) == bool(lora_rank)
 
 
+@pytest.mark.slow
 def test_lora_on_an_imported_qwen3(text, tmp_path, capsys, no_export):
     folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
     start = import_run(folder, tmp_path / "start")
@@ -107,40 +107,6 @@ def test_lora_on_an_imported_qwen3(text, tmp_path, capsys, no_export):
     again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
     ids = np.array([[1, 2, 3]], "int32")
     np.testing.assert_array_equal(again.logits(ids), after(ids))
-
-
-def test_a_fine_tuned_model_with_a_head_of_its_own_is_exported(text, tmp_path, capsys, no_export):
-    """GPT-2's head has no bias, so fine-tuning does not add one."""
-    folder = huggingface_folder("untied", tmp_path / "folder")
-    start = import_run(folder, tmp_path / "start")
-    run = minigpt.train(settings(start, text), tmp_path / "run")
-    assert "huggingface" not in capsys.readouterr().out
-    before, after = start.load_model(), run.load_model()
-    assert not np.array_equal(before.head.kernel, after.head.kernel)
-    minigpt.export_run(run, "huggingface", tmp_path / "again")
-    tensors = load_file(tmp_path / "again" / "model.safetensors")
-    np.testing.assert_array_equal(tensors["lm_head.weight"], after.head.kernel.numpy().T)
-    assert tensors.keys() == load_file(folder / "model.safetensors").keys()
-    again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
-    ids = np.array([[1, 2, 3]], "int32")
-    np.testing.assert_array_equal(again.logits(ids), after(ids))
-
-
-def test_what_an_export_would_refuse_is_said_first(text, tmp_path, capsys, no_export):
-    """Before the first step. A folder of GPT-2 has no bias in its head."""
-    source = import_run(huggingface_folder("untied", tmp_path / "folder"), tmp_path / "source")
-    described = source.config.model.model_copy(update={"head_bias": True})
-    model = build_gpt(described, 400)
-    config = source.config.model_copy(update={"model": described})
-    start = Run.create(tmp_path / "start", config, source.load_tokenizer(), None, model)
-    few = {"epochs": 1, "steps_per_epoch": 1}
-    run = minigpt.train(settings(start, text, **few), tmp_path / "run")
-    lines = capsys.readouterr().out.splitlines()
-    reason = "model.head_bias = True: GPT-2 has False"
-    said = lines.index(f"--format huggingface will be refused: {reason}")
-    assert said < next(i for i, line in enumerate(lines) if line.startswith("Compiling"))
-    with pytest.raises(UserError, match=re.escape(reason)):
-        minigpt.export_run(run, "huggingface", tmp_path / "again")
 
 
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
@@ -227,28 +193,6 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
-def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsys, no_export):
-    chosen = settings(
-        start,
-        text,
-        model={"dropout_rate": 0.0, "ff_dropout_rate": 0.3},
-        precision="mixed_bfloat16",
-        sequence_length=9,
-        epochs=1,
-        lora_rank=2,
-    )
-    run = minigpt.train(chosen, tmp_path / "run")
-    assert "30 steps of 8 x 9 tokens" in capsys.readouterr().out
-    model = run.config.model
-    assert (model.dropout_rate, model.attention_dropout_rate, model.ff_dropout_rate) == (
-        0,
-        0.1,
-        0.3,
-    )
-    assert losses(run)[0] < minigpt.evaluate_run(start, [text]).loss
-
-
 def test_a_text_alone_chooses_no_sizes(start, text, messages):
     config = config_for_text([text], [f"training.init_from={start.path}"])
     said = messages()
@@ -256,10 +200,3 @@ def test_a_text_alone_chooses_no_sizes(start, text, messages):
     assert not {"model", "tokenizer"} & config.model_fields_set
     assert not any("model." in line or "tokenizer." in line for line in said)
     assert config.training.sequence_length == 128
-
-
-def test_sequences_are_never_longer_than_the_context():
-    for length, most in ((9, 9), (None, 16), (17, 16)):
-        training = {} if length is None else {"sequence_length": length}
-        config = load_config({"training": training, "model": {"max_len": 16}})
-        assert config.sequence_length == most

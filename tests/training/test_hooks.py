@@ -8,9 +8,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
-from minigpt.targets.run_files import PortableFile, SavedModelFolder
-from minigpt.tokenizers import graph
-from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.targets.run_files import PortableFile
 from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
 from minigpt.training.pipeline import train
@@ -54,6 +52,7 @@ class Damaging(Hook):
         raise ValueError("no")
 
 
+@pytest.mark.slow
 def test_a_hook_cannot_change_scores_or_the_model(tiny_file, tmp_path, without_xla, capsys):
     settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 4})
     plain = train(settings, tmp_path / "plain").load_model().get_weights()
@@ -93,18 +92,3 @@ def test_a_hook_that_fails_costs_one_line(tiny_file, tmp_path, without_xla, caps
     assert re.fullmatch(r"each step is not written: ValueError: loss [\d.]+ at call 1 \(.*\)", each)
     assert isinstance(run, Run) and run.portable_file.is_file()
     assert minigpt.load(run).generate("Ana", max_new_tokens=2)
-
-
-def test_a_tokenizer_without_a_graph_is_said_before_training(
-    tiny_file, tmp_path, without_xla, capsys, monkeypatch
-):
-    monkeypatch.delitem(graph.GRAPHS, BytePairTokenizer)
-    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 4})
-    run = train(settings, tmp_path / "run", hooks=(SavedModelFolder(),))
-    problem = "tokenizer.kind = 'byte_pair': has no TensorFlow graph"
-    said = [line for line in capsys.readouterr().out.splitlines() if "saved_model" in line]
-    assert said == [f"saved_model will not be written: {problem}"]
-    assert not run.saved_model_folder.exists()
-    with pytest.raises(UserError) as refused:
-        minigpt.export_run(run, "saved_model", tmp_path / "out")
-    assert str(refused.value).endswith(problem) and not (tmp_path / "out").exists()

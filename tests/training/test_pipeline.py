@@ -1,23 +1,17 @@
 """Training as a whole, and what it leaves on disk."""
 
 import math
-import re
-import shlex
 import shutil
-import time
 import tomllib
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import minigpt
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
-from minigpt.training import pipeline
-from minigpt.training.start import check_trains_all_positions
 from tests.conftest import SAMPLED, tiny_settings, tiny_text
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 
@@ -53,6 +47,7 @@ def test_samples_are_recorded_with_the_same_seed_every_epoch(tiny_run):
     assert set(samples[0]) == {"epoch", "prompt", "text", "seed", "temperature", "top_k"}
 
 
+@pytest.mark.slow
 def test_the_recorded_config_gives_the_same_run(tiny_file, tmp_path, no_export):
     """To the bit with `training.deterministic`; without it, sums may be rounded differently."""
     settings = tiny_settings(tiny_file, training={"deterministic": True}, sampling=SAMPLED)
@@ -90,15 +85,6 @@ def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
     assert scored.loss == pytest.approx(best, rel=1e-5)
 
 
-def test_evaluate_on_other_text(tiny_run, tmp_path):
-    (tmp_path / "other.txt").write_text(tiny_text(20, seed=9))
-    by_file = evaluate_run(tiny_run, [str(tmp_path / "other.txt")])
-    by_text = minigpt.load(tiny_run).evaluate(tiny_text(20, seed=9))
-    # Sums in batches of other sizes: the last digits differ.
-    assert by_file.as_dict() == pytest.approx(by_text.as_dict(), rel=1e-6)
-    assert by_file.loss < minigpt.load(tiny_run).evaluate("zebra quilt vex! " * 20).loss
-
-
 def test_evaluate_notices_that_the_text_has_changed(tiny_run, tmp_path):
     """The run is a copy with a text of its own: workers share that of `tiny_run`."""
     run = minigpt.Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
@@ -129,67 +115,6 @@ def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
 
 
-@pytest.mark.parametrize(
-    ("banned", "message"),
-    [([3, 320, 999], "320, 999: should be ids from 0 to 319"), (list(range(320)), "bans all 320")],
-    ids=["unknown", "all"],
-)
-def test_banned_tokens_are_checked_before_training(banned, message, tiny_file, tmp_path):
-    settings = tiny_settings(tiny_file, sampling={"banned_tokens": banned})
-    with pytest.raises(UserError, match=rf"sampling\.banned_tokens: {message}"):
-        minigpt.train(settings, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_two_trainings_without_a_directory_get_one_each(
-    tiny_file, tmp_path, monkeypatch, no_export
-):
-    """The second one creates its run while the first one is about to."""
-    monkeypatch.chdir(tmp_path)
-    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 2})
-    runs = []
-
-    def train_another(task, *arguments):
-        if not runs:
-            runs.append(None)
-            runs[0] = minigpt.train(settings, name="tiny")
-        return summary(task, *arguments)
-
-    from minigpt.training.messages import summary
-
-    monkeypatch.setattr("minigpt.training.messages.summary", train_another)
-    runs.append(minigpt.train(settings, name="tiny"))
-    assert [str(run.path) for run in runs] == ["runs/tiny-1", "runs/tiny-2"]
-    assert all(len(records(run.metrics_file)) == 1 for run in runs)
-
-
-def test_suggested_commands_are_quoted_and_markup_is_shown(
-    tiny_file, tmp_path, capsys, monkeypatch
-):
-    """The commands can be pasted into a shell, and run."""
-    # The times are printed in whole seconds: an export that takes more than one separates them.
-    export = pipeline.export_best
-    monkeypatch.setattr(pipeline, "export_best", lambda *a: (time.sleep(1.1), export(*a))[1])
-    path = tmp_path / "a run [/INST]"
-    settings = tiny_settings(
-        tiny_file,
-        training={"epochs": 1, "steps_per_epoch": 2},
-        sampling={"prompts": ["[/INST] it's"], "max_new_tokens": 2},
-    )
-    console = Console(highlight=False, soft_wrap=True)
-    minigpt.train(settings, path, console=console)
-    out = capsys.readouterr().out
-    (command,) = re.findall(r"Sample from it with: (.*)", out)
-    assert shlex.split(command) == ["minigpt", "sample", str(path), "--prompt", "[/INST] it's"]
-    assert "1 epoch of 2 steps of 8 x 16 tokens" in out
-    assert "\n  [[/INST] it's]" in out
-    times = re.search(
-        r"Done: trained for (?:(\d+) min )?(\d+) s, (?:(\d+) min )?(\d+) s in all", out
-    )
-    minutes, seconds, total_minutes, total_seconds = (int(n or 0) for n in times.groups())
-    assert 60 * minutes + seconds < 60 * total_minutes + total_seconds
-
-
 def test_no_finished_checkpoint(tiny_run, tmp_path):
     (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
     with pytest.raises(UserError, match="has no checkpoint"):
@@ -208,6 +133,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
             minigpt.load(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "training",
     [
@@ -245,26 +171,6 @@ def test_max_minutes_ends_in_good_order(tiny_file, tmp_path):
         assert line[name] == line_again[name], name
 
 
-def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
-    # A rate this high never gets better after its first epoch.
-    settings = tiny_settings(
-        tiny_file,
-        training={
-            "epochs": 30,
-            "steps_per_epoch": 5,
-            "learning_rate": 30.0,
-            "schedule": "constant",
-            "early_stopping_patience": 2,
-        },
-    )
-    run = minigpt.train(settings, tmp_path / "run")
-    metrics = records(run.metrics_file)
-    losses = [line["val_loss"] for line in metrics]
-    assert len(losses) < 30
-    assert min(losses) == losses[-3]
-    assert "early_stopping_patience = 2" in capsys.readouterr().out
-
-
 def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
     settings = tiny_settings(tiny_file, training={"sequence_length": 4})
     settings["model"] |= {"position": "learned"}
@@ -277,46 +183,6 @@ def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
             f"training.sequence_length = 4: should be model.max_len = {max_len} or unset"
         )
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_with_positions_that_were_never_trained_is_resumed(
-    tiny_file, tmp_path, monkeypatch, no_export, without_xla
-):
-    settings = tiny_settings(
-        tiny_file,
-        model={"position": "learned"},
-        training={"sequence_length": 4, "epochs": 1, "steps_per_epoch": 2},
-    )
-    with monkeypatch.context() as patched:
-        check = "minigpt.training.start.check_trains_all_positions"
-        patched.setattr(check, lambda config: None)
-        run = minigpt.train(settings, tmp_path / "run")
-    run = minigpt.resume(run, ["training.epochs=2"])
-    assert [line["step"] for line in records(run.metrics_file)] == [2, 4]
-    assert evaluate_run(run).loss > 0
-
-
-@pytest.mark.parametrize(
-    ("position", "length", "source"),
-    [
-        ("learned", 16, "stories"),
-        ("learned", 17, "stories"),
-        ("learned", "none", "stories"),
-        ("rotary", 8, "stories"),
-        ("sinusoidal", 8, "stories"),
-        ("learned", "none", "pairs"),
-    ],
-)
-def test_other_lengths_train_all_positions(position, length, source):
-    kind = "encoder_decoder" if source == "pairs" else "gpt"
-    config = load_config(
-        {
-            "data": {"source": source} | ({"paths": ["x"]} if source == "pairs" else {}),
-            "model": {"kind": kind, "max_len": 16, "position": position},
-            "training": {"sequence_length": length},
-        }
-    )
-    check_trains_all_positions(config)
 
 
 def test_arguments_of_the_wrong_type_are_refused(tmp_path, monkeypatch):

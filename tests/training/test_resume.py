@@ -135,27 +135,6 @@ def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_p
     assert {n: a.tobytes() for n, a in ours.items()} == {n: a.tobytes() for n, a in theirs.items()}
 
 
-@pytest.mark.slow
-def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys):
-    limited = {"max_minutes": 0.05, "steps_per_epoch": 100_000, "deterministic": False}
-    run = minigpt.train(settings(tiny_file, training=limited), tmp_path / "run")
-    (line,) = lines(run.metrics_file)
-    minigpt.resume(run.path)
-    assert "--set training.max_minutes=0.1" in capsys.readouterr().out
-    minigpt.resume(run.path, ["training.max_minutes=0.3", "training.steps_per_epoch=100000"])
-    first, second = lines(run.metrics_file)
-    assert first == line and second["epoch"] == 2
-    assert first["step"] < second["step"] < 100_000
-    # Its first epoch counts as what it was, not as a whole one.
-    out = capsys.readouterr().out
-    assert f"training.max_minutes = 0.3: {second['step']:,} steps, " in out
-    (passes,) = re.findall(r"steps, ([\d,.]+) passes over the text", out)
-    batches_in_pass = run.facts["train_tokens"] / (8 * 16)
-    assert float(passes.replace(",", "")) == pytest.approx(
-        second["step"] / batches_in_pass, rel=0.1
-    )
-
-
 def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:
     """Trains until this process sends itself SIGTERM at the start of a batch of the first epoch."""
     begin = LearningRate.on_train_batch_begin
@@ -170,6 +149,7 @@ def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:
         minigpt.train(settings(file, training={"deterministic": False}), run)
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_while_the_first_is_being_answered(
     tiny_file, tmp_path, monkeypatch, capsys
 ):
@@ -198,17 +178,6 @@ def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
     assert "Saved a checkpoint in " in out
     assert "step-00000020-epoch-1. Resume with" in out
     assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
-
-
-def test_an_interrupted_run_can_be_used_as_it_is(tiny_file, tmp_path, no_export):
-    """The best model so far is in its checkpoints."""
-    chosen = settings(tiny_file, training={"deterministic": False})
-    path = tmp_path / "run"
-    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 30)
-    run = minigpt.Run(path)
-    (line,) = lines(run.metrics_file)
-    assert minigpt.evaluate_run(run).loss == pytest.approx(line["val_loss"], rel=1e-5)
-    assert isinstance(minigpt.load(run).generate("Ana")[0], str)
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """A finished run: extended by further epochs, or refused because something has changed."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -77,23 +76,6 @@ def test_fewer_epochs_than_are_done_are_refused(copied, is_exported):
     assert content(copied) == before
 
 
-def test_the_refusal_names_every_setting_that_would_end_the_training_again(copied, no_export):
-    newest = checkpoint_paths(copied / "checkpoints")[-1]
-    read = read_checkpoint(newest)
-    progress = read.progress.model_copy(update={"epochs_since_best": 4, "plan": [[5, 20]]})
-    shutil.rmtree(newest)
-    checkpoints.write_checkpoint(copied / "checkpoints", newest.name, read.arrays, progress)
-    changes = ["training.early_stopping_patience=3", "training.max_minutes=2"]
-    with pytest.raises(
-        UserError, match="should be at least 3 to train further, together with"
-    ) as caught:
-        minigpt.resume(copied, ["training.epochs=1", *changes])
-    named = str(caught.value).split("together with ")[1].split()
-    assert [name.split("=")[0] for name in named] == [change.split("=")[0] for change in changes]
-    run = minigpt.resume(copied, ["training.epochs=3", *named])
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
-
-
 @pytest.mark.parametrize(("state", "is_exported"), [("interrupted", False), ("training", True)])
 def test_an_end_that_was_not_recorded_is_recorded_later(copied, no_export, state, is_exported):
     """An earlier process was interrupted while it exported, or killed after it had."""
@@ -110,6 +92,7 @@ def test_an_end_that_was_not_recorded_is_recorded_later(copied, no_export, state
     assert again | {"written": record["written"]} == record
 
 
+@pytest.mark.slow
 def test_the_best_of_an_earlier_end_stays_though_its_checkpoint_breaks(copied, no_export):
     """model.keras holds it; the epochs of the extension are worse."""
     before = lines(copied / "metrics.jsonl")
@@ -141,21 +124,6 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(
         metrics[1]["val_loss"], rel=1e-5
     )
-
-
-def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
-    # Most of such a short run is compiling.
-    monkeypatch.setattr("minigpt.training.messages.MIN_INTERVAL", 10_000)
-    minigpt.resume(copied, ["training.epochs=3", "training.checkpoint_every_steps=1"])
-    assert "s: training.checkpoint_every_steps = 1 saves very often." in capsys.readouterr().out
-
-
-def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
-    newest = read_checkpoint(checkpoint_paths(copied / "checkpoints")[-1])
-    progress = newest.progress.model_copy(update={"batch": 10, "epoch": 1})
-    checkpoints.write_checkpoint(copied / "checkpoints", "step-00000030", newest.arrays, progress)
-    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should be less"):
-        minigpt.resume(copied)
 
 
 def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
@@ -201,13 +169,6 @@ def test_what_cannot_change_is_refused_by_name(copied):
     assert (copied / "config.toml").read_bytes() == before
 
 
-def test_a_config_that_was_edited_is_noticed(copied, capsys):
-    file = copied / "config.toml"
-    file.write_text(file.read_text().replace("batch_size = 8", "batch_size = 4"))
-    with pytest.raises(UserError, match=r"training.batch_size = 4: cannot change"):
-        minigpt.resume(copied)
-
-
 def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no_export):
     newest = checkpoint_paths(copied / "checkpoints")[-1]
     state = newest / checkpoints.STATE
@@ -242,7 +203,7 @@ def test_a_text_that_has_changed_is_refused(tiny_file, copied):
 
 
 def test_the_second_process_is_refused(copied):
-    with run_lock(copied), pytest.raises(UserError, match=f"by process {os.getpid()}"):
+    with run_lock(copied), pytest.raises(UserError, match="another process"):
         minigpt.resume(copied)
 
 

@@ -1,19 +1,15 @@
 """How many updates there are, with a time limit and without."""
 
 import io
-import re
-import shlex
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-import minigpt
 from minigpt.config import load_config
 from minigpt.training.callbacks.clock import LATEST, Clock, StepLimits
 from minigpt.training.callbacks.progress import Display, StepRecorder
-from tests.conftest import tiny_settings
 from tests.run_files import records
 
 
@@ -60,13 +56,6 @@ class Machine:
                     return self.now - 100
             self.now += beside
         return self.now - 100
-
-
-def test_within_the_limit_the_clock_changes_nothing(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes=2, epochs=3, steps_per_epoch=20)
-    machine.run(lambda step: 1.5, beside=4)
-    assert machine.clock.step == 60
-    assert machine.limits.changes == []
 
 
 @pytest.mark.parametrize("accumulate_steps", [1, 4])
@@ -116,13 +105,6 @@ def test_what_compiles_on_the_way_is_no_measure_of_speed(monkeypatch):
     assert machine.limits.changes == []
 
 
-def test_shapes_that_compile_at_the_beginning_leave_the_plan_as_it_is(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes=20, epochs=1, steps_per_epoch=3500)
-    machine.run(lambda step: 12.0 if step in (1, 3, 8) else 0.32)
-    assert machine.clock.step == 3500
-    assert machine.limits.changes == []
-
-
 def test_a_machine_with_moods_changes_the_plan_a_few_times_only(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=20, epochs=9, steps_per_epoch=400)
     noise = np.random.default_rng(1).uniform(0.3, 0.7, 9 * 400)
@@ -138,12 +120,6 @@ def test_a_plan_that_is_done_is_not_begun_again(monkeypatch):
     machine.run(lambda step: 1.0 if step < 117 else 0.001)
     assert machine.limits.progress(machine.clock.step) == 1
     assert machine.clock.step == machine.limits.end(machine.clock.step) < 2000
-
-
-def test_even_updates_longer_than_the_limit_end(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes=1, epochs=2, steps_per_epoch=50)
-    machine.run(lambda step: 90.0)
-    assert machine.clock.step == 1
 
 
 def test_the_plan_is_made_when_an_epoch_has_shown_what_is_not_updates(monkeypatch):
@@ -210,27 +186,6 @@ def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
     assert completed == pytest.approx(bars)
 
 
-def test_a_notebook_shows_the_progress_in_one_line_that_changes(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)
-    display = Display(Console(file=io.StringIO(), force_jupyter=True), machine.clock)
-    created, lines = [], []
-    handle = SimpleNamespace(update=lambda data, raw: lines.append(data["text/plain"]))
-    monkeypatch.setattr("IPython.display.display", lambda **_: created.append(handle) or handle)
-
-    def seconds(step):
-        display.on_epoch_begin(step // 20)
-        display.on_train_batch_end(step % 20, {"loss": 1.0})
-        return 0.5
-
-    machine.run(seconds)
-    assert len(created) == 1 and lines[0].startswith("epoch 1/2  step")
-    # Once per second, in 20 seconds.
-    assert 15 < len(lines) < 21 and lines[-1].startswith("epoch 2/2  step 3")
-    assert display.console.file.getvalue() == ""
-    display.close()
-    assert lines[-1] == ""
-
-
 def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
     """Checkpoints and the first batch of an epoch do not count. Ten updates of 0.5 s, then 0.1 s."""
     machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)
@@ -283,50 +238,3 @@ def test_the_estimate_after_the_first_epoch_includes_what_is_not_updates(monkeyp
         if step > 40:
             actual = end - now
             assert actual / 1.05 < left < actual * 1.05, step
-
-
-def test_an_estimate_is_never_more_than_the_time_limit(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes=1, epochs=5, steps_per_epoch=1000)
-    estimates = []
-    machine.run(lambda step: estimates.append(machine.clock.seconds_left()) or 0.5)
-    assert max(estimates) <= 60
-
-
-def test_a_run_that_the_time_limit_ended_says_what_was_reached(
-    tiny_file, tmp_path, capsys, no_export, monkeypatch
-):
-    """And the command with which it goes on, which can be pasted."""
-    monkeypatch.setattr("minigpt.app.program_name", lambda: "my/minigpt")
-    limited = {"max_minutes": 0.001, "steps_per_epoch": 100_000}
-    run = minigpt.train(tiny_settings(tiny_file, training=limited), tmp_path / "a run")
-    (epoch,) = records(run.metrics_file)
-    out = capsys.readouterr().out
-    (line,) = (line for line in out.splitlines() if line.startswith("Trained until"))
-    steps, passes, loss = re.fullmatch(
-        r"Trained until the time limit, training\.max_minutes = 0\.001: ([\d,]+) steps?, ([\d.]+) passes "
-        r"over the text, validation loss ([\d.]+) nats per token\.",
-        line,
-    ).groups()
-    assert int(steps.replace(",", "")) == epoch["step"]
-    tokens = epoch["step"] * 8 * 16
-    assert float(passes) == pytest.approx(tokens / run.facts["train_tokens"], rel=0.15)
-    assert float(loss) == pytest.approx(epoch["val_loss"], abs=1e-3)
-    assert "200,000" not in out.partition("Trained until")[2]
-    resume = [
-        "my/minigpt",
-        "train",
-        "--resume",
-        str(run.path),
-        "--set",
-        "training.max_minutes=0.002",
-    ]
-    (command,) = re.findall("^Train it for longer: (.*)$", out, re.M)
-    assert shlex.split(command) == resume
-    # A copy has the number of steps without a time limit. The doctor's command is the only one.
-    said = ["Doctor: it is too short.\nTrain it: `m train --resume x --set training.epochs=6`."]
-    monkeypatch.setattr("minigpt.insight.reporter.lines_of", lambda *_: said)
-    overrides = ["training.max_minutes=none"]
-    minigpt.train(load_config(run.config_file, overrides), tmp_path / "again")
-    out = capsys.readouterr().out
-    assert f"Trained until the end that training.step_limits gives: {steps} step" in out
-    assert "\nTrain it for longer: m train --resume x --set training.epochs=6\n" in out

@@ -1,8 +1,6 @@
 """Keras callbacks that the caller passes to `train`."""
 
 import csv
-import re
-from pathlib import Path
 
 import keras
 import pytest
@@ -93,38 +91,6 @@ def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
     for row, line in zip(rows(tmp_path / "log.csv"), metrics, strict=True):
         assert f'"val_loss": {row["val_loss"]},' in line
     assert list((tmp_path / "board").rglob("events.*"))
-
-
-def test_what_is_not_known_is_left_out(tiny_file, tmp_path, no_export, capsys):
-    """The word tokenizer does not reproduce text: there are no bits per byte. One step has no speed."""
-    chosen = settings(tiny_file, epochs=1, steps_per_epoch=1)
-    chosen["tokenizer"] = {"kind": "word", "vocab_size": 50}
-    events = Events()
-    run = minigpt.train(chosen, tmp_path / "run", callbacks=[events])
-    assert ("epoch end", 0, ["loss", "val_loss", "val_perplexity"]) in events.seen
-    assert re.search(r"perplexity [\d.]+; [\d.]+ s\n", capsys.readouterr().out)
-    assert '"tokens_per_second": null' in run.metrics_file.read_text()
-
-
-class StopAt(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        self.model.stop_training = batch == 1
-
-
-def test_a_callback_may_stop_the_training(tiny_file, tmp_path, no_export, capsys):
-    run = minigpt.train(settings(tiny_file), tmp_path / "run", callbacks=[StopAt()])
-    assert "Stopped at step 2 of 8: a callback stopped it." in capsys.readouterr().out
-    assert len(run.metrics_file.read_text().splitlines()) == 1
-
-
-class Unwritable(keras.callbacks.Callback):
-    def on_train_begin(self, logs=None):
-        Path("/nowhere/log.csv").write_text("")
-
-
-def test_a_callback_that_cannot_write_names_its_file(tiny_file, tmp_path):
-    with pytest.raises(UserError, match=r"^/nowhere/log\.csv: cannot be written: No such file"):
-        minigpt.train(settings(tiny_file), tmp_path / "run", callbacks=[Unwritable()])
 
 
 @pytest.mark.parametrize("callbacks", [keras.callbacks.Callback(), ["csv"], print])

@@ -88,6 +88,7 @@ def test_the_best_state_may_be_within_an_epoch(tiny_file, tmp_path, monkeypatch)
     assert (summary.val_loss, summary.epochs) == (2.0, 2)
 
 
+@pytest.mark.slow
 def test_an_epoch_that_ends_at_its_best_validation(tiny_file, tmp_path, monkeypatch):
     """The time limit, or a callback, ends it there: one checkpoint has the state, under one name."""
     losses = iter([3.0, 2.0, 2.0])
@@ -115,6 +116,7 @@ def deterministic():
     disable_op_determinism()
 
 
+@pytest.mark.slow
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic):
     training = {"eval_every_steps": 4, "sample_every_steps": 7, "early_stopping_patience": 30}
     chosen = settings(tiny_file, training=training, sampling=SAMPLED)
@@ -130,11 +132,3 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
     assert_same(minigpt.resume(path), right)
     losses = [line["val_loss"] for line in lines(right.metrics_file)]
     assert len(losses) == 10 and all(map(math.isfinite, losses))
-
-
-def test_zero_is_by_epochs(tiny_file, tmp_path):
-    training = {"eval_every_steps": 0, "sample_every_steps": 0, "steps_per_epoch": 5}
-    run = minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "r")
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2]
-    with pytest.raises(minigpt.UserError, match=r"training\.eval_every_steps = -1: should be"):
-        minigpt.load_config(None, ["training.eval_every_steps=-1"])

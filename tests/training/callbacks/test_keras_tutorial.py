@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from minigpt import TextGenerator, TokenAndPositionEmbedding, TransformerBlock, WordTokenizer
+from minigpt import TextGenerator, TokenAndPositionEmbedding, TransformerBlock
 
 T = 8
 TEXTS = ["This movie is good.<br />Bad?", "the movie is bad, so bad", "a good and short movie"] * 4
@@ -164,16 +164,6 @@ def test_start_tokens(start, prompts):
     assert {prompt.text: prompt.ids.tolist() for prompt in found} == prompts
 
 
-def test_texts_and_their_ids_are_continued_alike():
-    model = create_model()
-    by_text = sampled(model, 9, "this movie", VOCAB)
-    assert by_text == sampled(model, 9, [2, 3], VOCAB) == sampled(model, 9, [2, 3, 0, 0], VOCAB)
-    ((prompt, text),) = sampled(model, 3, [], VOCAB)
-    assert prompt == "" and len(text.split()) == 3
-    # Among the arguments of the other call, it is no prompt.
-    assert sampled(model, VOCAB, [], 3) == []
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -203,14 +193,6 @@ def test_a_layer_encodes_texts_as_it_was_adapted():
     characters.adapt(["abc"])
     ((_, text),) = sampled(model, 9, "ab", characters)
     assert len(text) == 9 and set(text) <= set("abc")
-
-
-def test_a_tokenizer_of_minigpt():
-    tokenizer = WordTokenizer.learn(["this movie is good"], vocab_size=V, lowercase=True)
-    model = create_model()
-    ids = tokenizer.encode("this movie").tolist()
-    assert sampled(model, 9, ids, tokenizer) == sampled(model, tokenizer, "this movie", 9)
-    assert sampled(model, 9, ids, tokenizer) == sampled(model, 9, "this movie", tokenizer)
 
 
 class Reversed:
@@ -280,16 +262,6 @@ def test_several_outputs():
     ]:
         with pytest.raises(ValueError, match=message):
             sampled(keras.Model(model.inputs, outputs), 9, [2, 3], VOCAB, output=output)
-
-
-def test_a_second_fit_with_another_model():
-    shown = []
-    generator = TextGenerator(9, [2, 3], VOCAB, show=lambda *pair: shown.append(pair))
-    models = [create_model(), create_model()]
-    for model in models:
-        fit(model, generator)
-    assert shown == [sampled(model, 9, [2, 3], VOCAB)[0] for model in models]
-    assert shown[0] != shown[1]
 
 
 def test_a_model_of_a_smaller_vocabulary_is_refused_before_the_first_step():

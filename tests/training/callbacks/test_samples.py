@@ -6,8 +6,6 @@ import pytest
 
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
-from minigpt.errors import UserError
-from minigpt.models import build_gpt
 from minigpt.training.callbacks.samples import TextGenerator
 from tests.conftest import tiny_settings
 
@@ -87,13 +85,6 @@ def test_models_that_map_ids_to_logits(build, tokenizer):
     assert shown[2][1] == tokenizer.continuation(ids[:start], ids[start:])
 
 
-def test_a_gpt_in_a_fit_of_its_own(tokenizer, tiny_file, capsys):
-    model = build_gpt(load_config(tiny_settings(tiny_file)).model, V)
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    fit(model, TextGenerator(tokenizer, ["Ana"], 3, print_every=2))
-    assert capsys.readouterr().out.count("[Ana]") == 1
-
-
 @pytest.mark.parametrize(
     ("build", "target_shape", "message"),
     [
@@ -113,24 +104,3 @@ def test_a_model_that_does_something_else_is_refused_before_the_first_step(
         fit(model, TextGenerator(tokenizer, ["Ana"], 3), target_shape)
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
-
-
-def test_banned_tokens_are_checked_before_the_first_step(tokenizer):
-    model = sequential(keras.layers.Dense(V))
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    with pytest.raises(Exception, match="banned_tokens: 999"):
-        fit(model, TextGenerator(tokenizer, ["Ana"], 3, banned_tokens=[999]))
-    assert int(model.optimizer.iterations) == 0
-
-
-def test_arguments_are_checked_at_construction(tokenizer):
-    with pytest.raises(TypeError, match=r"first argument .* or a tokenizer"):
-        TextGenerator(None, ["Ana"])
-    with pytest.raises(TypeError, match=r"`tokenizer` must be .* a tokenizer with the methods"):
-        TextGenerator(tokenizer=None, prompts=["Ana"])
-    with pytest.raises(TypeError, match="`prompts` must be a text, token ids"):
-        TextGenerator(tokenizer, 5)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'translations'"):
-        TextGenerator(tokenizer, ["Ana"], translations=2)
-    with pytest.raises(UserError, match=r"^print_every = 0: should be"):
-        TextGenerator(tokenizer, ["Ana"], print_every=0)

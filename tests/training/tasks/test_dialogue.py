@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.corpus.token_store import open_corpus
-from minigpt.errors import UserError
 from minigpt.tokenizers.chat import answers
 from minigpt.training.callbacks.clock import LearningRate
 from tests.conftest import tiny_dialogues, tiny_settings
@@ -53,22 +52,7 @@ def test_held_out_questions_are_answered_after_each_epoch(chat_run):
     assert all(sample["prompt"] in contents for sample in samples)
 
 
-def test_prompts_are_questions(dialogue_file, tmp_path):
-    sampling = {"prompts": ["A has six. A?"], "max_new_tokens": 3}
-    training = {"epochs": 1, "steps_per_epoch": 2}
-    settings = chat_settings(dialogue_file, sampling=sampling, training=training)
-    run = minigpt.train(settings, tmp_path / "run")
-    (sample,) = records(run.samples_file)
-    model = minigpt.load(run)
-    assert sample["text"] == model.chat(
-        sample["prompt"], 3, seed=sample["seed"], **vars_of(run, "temperature", "top_k")
-    )
-
-
-def vars_of(run: minigpt.Run, *names: str) -> dict:
-    return {name: getattr(run.config.sampling, name) for name in names}
-
-
+@pytest.mark.slow
 def test_interrupted_training_resumes_with_the_same_weights(dialogue_file, tmp_path):
     training = {"epochs": 2, "steps_per_epoch": 4, "checkpoint_every_steps": 1}
     settings = chat_settings(dialogue_file, training=training)
@@ -96,24 +80,3 @@ def test_a_model_of_text_learns_dialogues(tiny_run, tmp_path):
     assert tuned.vocab_size == start.vocab_size + 3
     assert isinstance(tuned.chat("A?", 3), str)
     assert tuned.tokenizer.encode("Ana").tolist() == start.tokenizer.encode("Ana").tolist()
-
-
-def test_loss_on_is_for_dialogues(tiny_file, tmp_path):
-    settings = tiny_settings(tiny_file, training={"loss_on": "all"})
-    with pytest.raises(UserError, match="loss_on"):
-        minigpt.train(settings, tmp_path / "run")
-
-
-def test_a_validation_file_of_ones_own(dialogue_file, tmp_path):
-    val = tmp_path / "val.jsonl"
-    rows = tiny_dialogues(130)[120:]
-    val.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = chat_settings(
-        dialogue_file,
-        data={"val_paths": [str(val)]},
-        training={"epochs": 1, "steps_per_epoch": 2},
-    )
-    run = minigpt.train(settings, tmp_path / "run")
-    corpus = open_corpus(run.config.data, run.config.tokenizer)
-    assert corpus.val.documents <= len(rows)
-    assert corpus.train.documents + corpus.val.documents > 100
