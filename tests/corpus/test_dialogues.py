@@ -75,6 +75,7 @@ def expected_answer(facts: str, question: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_answers_of_the_bundled_dialogues_are_right():
     checked = dialogues = 0
     for piece in Dialogues([]).pieces():

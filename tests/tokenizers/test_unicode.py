@@ -28,6 +28,7 @@ def lowered_by_tensorflow(texts):
     return [text.decode() for text in tf.strings.lower(texts, encoding="utf-8").numpy()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", "LNPS")
 def test_categories_are_those_of_re2(name):
     expected = tf.strings.regex_full_match(CODE_POINTS, rf"\p{{{name}}}").numpy()
@@ -59,6 +60,7 @@ def test_white_space_is_that_of_str_split():
     assert [not c.split() for c in CODE_POINTS] == expected.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["{}", "{}aΣ", "a{}Σ", "aΣ{}", "aΣ{}b", "{}Σ{}"])
 def test_lower_casing_is_that_of_icu(pattern):
     """A capital sigma becomes another letter at the end of a word: every code point around it."""
