@@ -67,12 +67,20 @@ def words() -> str:
 
 def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
     """Returns the summary, one line per subject."""
-    lines = summary_lines(task, model, device)
+    lines = summary_lines(task, model, device, training_seconds(task, model))
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
 
 
-def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[str, str]:
-    """Returns the lines of the summary by subject."""
+def summary_lines(
+    task: Task, model: GPT | EncoderDecoder, device: str, seconds: float | None
+) -> dict[str, str]:
+    """Returns the lines of the summary by subject.
+
+    Args:
+      task, model: what is trained.
+      device: the device's name.
+      seconds: see `training_seconds`.
+    """
     lines = {"Device": device}
     if why := unused_gpu(task.config.training.device):
         lines["GPU"] = f"not used: {why}"
@@ -93,7 +101,7 @@ def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[
             f"{trained:,} of {model.count_params():,} parameters are trained"
         )
     lines["Baselines"] = baselines
-    lines["Training"] = _training(task, model)
+    lines["Training"] = _training(task, seconds)
     return lines
 
 
@@ -122,15 +130,20 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     }
 
 
-def _training(task: Task, model: GPT | EncoderDecoder) -> str:
-    training, length = task.config.training, task.sequence_length
+def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float | None:
+    """Estimates the time of training without its limit; None if measurements of the speed disagree."""
+    training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
-    seconds = expected_seconds(
+    return expected_seconds(
         task.config,
         model.vocab_size,
         batches * task.tokens_per_batch,
         training.epochs * task.corpus.val.tokens,
     )
+
+
+def _training(task: Task, seconds: float | None) -> str:
+    training, length = task.config.training, task.sequence_length
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
     limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""

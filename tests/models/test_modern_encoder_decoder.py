@@ -1,6 +1,5 @@
 """The encoder-decoder with the modern block."""
 
-import keras
 import numpy as np
 
 from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
@@ -75,15 +74,3 @@ def test_equals_its_equations():
     found = model((source.astype("int32"), np.array([length], "int32"), target.astype("int32")))
     assert np.abs(expected).max() > 1
     np.testing.assert_allclose(found[0], expected, atol=1e-4)
-
-
-def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
-    keys, values = GROUPS * SIZE, GROUPS * VALUE_SIZE
-    for block, parts in (("modern", (keys, values)), ("pre_norm", None), ("post_norm", None)):
-        model = small_model(block=block, **SIZES)
-        model.save(tmp_path / "model.keras")
-        for found in (model, keras.models.load_model(tmp_path / "model.keras")):
-            layers = [block.attention for block in found.encoder_blocks]
-            layers += [block.cross_attention for block in found.decoder_blocks]
-            for layer in layers:
-                assert getattr(layer.key_value.kernel, "muon_parts", None) == parts

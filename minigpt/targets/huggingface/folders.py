@@ -13,10 +13,10 @@ from minigpt.models import GPT, build_gpt
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, read_json_object
+from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
-from minigpt.targets.huggingface.tokenizer_export import export_problem, padding_id, tokenizer_files
+from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer
@@ -31,13 +31,6 @@ logger = logging.getLogger(__name__)
 def architecture_of_model(config: TransformerConfig) -> Architecture:
     """Returns the architecture that a model is exported as, or with which it is compared."""
     return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
-
-
-def export_problems(config: TransformerConfig, tokenizer: Tokenizer) -> list[str]:
-    """Returns why a GPT and its tokenizer cannot be written for `transformers`, one line per reason."""
-    problems = architecture_of_model(config).export_problems(config)
-    reason = export_problem(tokenizer)
-    return [*problems, reason] if reason else problems
 
 
 def write_folder(
@@ -152,17 +145,15 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
-    described = architecture.read_config(ConfigReader(content, str(path)))
-    tokenizer = read_tokenizer(
-        folder, described.vocab_size, described.end_id, architecture.tokenizer_class
-    )
+    described, vocab_size, end_id = architecture.read_config(content, path)
+    tokenizer = read_tokenizer(folder, vocab_size, end_id, architecture.tokenizer_class)
     with open_weights(folder, architecture) as weights:
-        shapes = architecture.tensor_shapes(described.model, described.vocab_size)
-        weights.check(shapes, described.model.tie_embeddings)
+        shapes = architecture.tensor_shapes(described, vocab_size)
+        weights.check(shapes, described.tie_embeddings)
         logger.log(level, "reading %s", folder)
-        model = build_gpt(described.model, described.vocab_size)
+        model = build_gpt(described, vocab_size)
         architecture.assign(model, weights.read)
-    return model, tokenizer, described.model
+    return model, tokenizer, described
 
 
 def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architecture:

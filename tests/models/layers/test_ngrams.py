@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from minigpt.config import GPTConfig, load_config
-from minigpt.errors import UserError
+from minigpt.config import GPTConfig
 from minigpt.models import GPT, build_gpt
-from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, earlier, ngram_row
+from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding
 from minigpt.models.layers.transformer_block import TransformerBlock
 from minigpt.models.lora import enable_lora
-from minigpt.training.messages import parameters_by_part
 
 draw = np.random.default_rng(0)
 
@@ -48,13 +45,6 @@ def test_the_row_of_an_ngram_depends_on_all_its_tokens_and_on_nothing_before(row
                     hashed = (hashed * multiplier + token) % rows
                 expected[b, t] += table[place * rows + hashed]
     np.testing.assert_allclose(layer(ids)[0], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_hardly_any_bigrams_of_characters_collide():
-    """A random hash would leave about 3,300 different rows."""
-    first, second = np.meshgrid(np.arange(65), np.arange(65))
-    rows = ngram_row([second.ravel(), first.ravel()], 8192)
-    assert len(np.unique(rows)) > 0.99 * 65**2
 
 
 def test_dropout_of_ngrams_is_active_in_training_only():
@@ -114,14 +104,6 @@ def test_lora_trains_no_part_of_them():
     }
 
 
-def test_the_summary_counts_all_parameters():
-    additions = {"value_residual": True, "convolution": 4, "ngrams": [2, 3]}
-    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
-    parts = parameters_by_part(model)
-    assert sum(parts.values()) == model.count_params()
-    assert parts["n-grams"] == 2 * 8192 * 8
-
-
 def test_masked_tokens_do_not_reach_others_through_the_convolution():
     block = TransformerBlock(8, 2, 8, convolution=3)
     x = draw.normal(size=(1, 5, 8)).astype("float32")
@@ -133,46 +115,3 @@ def test_masked_tokens_do_not_reach_others_through_the_convolution():
     changed[0, 0] += 5.0
     outputs = [block(values, mask=mask).numpy()[:, 1:] for values in (x, changed)]
     np.testing.assert_allclose(*outputs, atol=1e-6)
-
-
-def test_a_block_alone():
-    x = draw.normal(size=(2, 4, 8)).astype("float32")
-    assert TransformerBlock(8, 2, 8, convolution=3)(x).shape == (2, 4, 8)
-    for setting in ({"convolution": 3}, {"value_residual": True}):
-        with pytest.raises(ValueError, match="needs causal = True"):
-            TransformerBlock(8, 2, 8, causal=False, **setting)
-    with pytest.raises(ValueError, match="needs `first_values`"):
-        TransformerBlock(8, 2, 8, value_residual=True)(x)
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.convolution=1", "should be 0 or at least 2"),
-        ("model.convolution=17", "less than or equal to 16"),
-        ("model.ngrams=[1]", "greater than or equal to 2"),
-        ("model.ngrams=[9]", "less than or equal to 8"),
-        ("model.ngrams=[2, 2]", "should not contain an order twice"),
-        ("model.ngram_rows=0", "greater than or equal to 16"),
-        ("model.ngram_rows=40000", "less than or equal to 32768"),
-    ],
-)
-def test_settings_that_are_not_valid_are_refused(override, message):
-    with pytest.raises(UserError, match=message.replace("[", r"\[")):
-        load_config({}, [override])
-
-
-def test_one_switch_leaves_only_parts_that_other_programs_know():
-    overrides = ["model.convolution=4", "model.ngrams=[2]", "model.value_residual=true"]
-    config = load_config({}, [*overrides, "model.standard_parts=true"]).model
-    assert (config.convolution, config.ngrams, config.value_residual) == (0, [], False)
-
-
-def test_reading_the_cache_needs_no_int64():
-    """With it, TensorFlow prints a line of oneDNN in the middle of a training's output."""
-    x, cache = tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, 1, None, 4])
-    step = tf.function(lambda x, cache, index: earlier(x, 2, cache, index))
-    graph = step.get_concrete_function(x, cache, tf.TensorSpec([None], tf.int32)).graph
-    operations = graph.get_operations()
-    assert any(operation.type == "GatherV2" for operation in operations)
-    assert not [o.name for o in operations for tensor in o.inputs if tensor.dtype == tf.int64]

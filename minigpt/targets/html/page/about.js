@@ -18,8 +18,6 @@ const BASELINE_NAMES = {
   ngram_bits_per_byte: "7-grams of tokens",
   byte_ngram_bits_per_byte: "7-grams of bytes",
   ppmd_bits_per_byte: "PPMd",
-  xz_bits_per_byte: "xz",
-  zstd_bits_per_byte: "zstd",
 };
 
 // The title of the page.
@@ -97,7 +95,6 @@ function factList(facts) {
     ["Shape", shapeOf(facts)],
     ["Training", trainingOf(facts)],
     ["Validation loss", lossOf(facts)],
-    ["Command", facts.command && make("code", {}, readable(facts.command))],
     ["minigpt", facts.version],
   ];
   const list = make("dl", { class: "facts" });
