@@ -204,18 +204,6 @@ def test_the_pictures_are_of_one_run():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CHANGELOG.md"],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_a_page_begins_with_what_the_reader_can_do(page):
-    title, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
-    assert title.startswith("# ")
-    verbs = "Add|Bring|Check|Exchange|Find|Give|Let|Read|Repeat|Run|Train"
-    assert " you can " in first or re.match(f"({verbs}) ", first), first
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "coming-from").glob("*.md")), ids=str)
 def test_names_for_users_of_other_programs_exist(page):
     settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
