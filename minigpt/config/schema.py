@@ -1,17 +1,15 @@
 """A configuration: all sections, the defaults that depend on the source, and checks across sections."""
 
-import re
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
 from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
-from minigpt.config.section import Section, selected_name
+from minigpt.config.section import Section, combination_error, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
 
@@ -39,7 +37,9 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
 def _field(setting: Setting) -> Any:
     """Returns the type and the field of a sampling setting, for `create_model`."""
     limits: Any = {
-        "min_length" if setting.type == list[str] else "ge": setting.least,
+        # With a length to check, pydantic refuses strings that are not valid Unicode.
+        "min_length": (setting.least or 0) if setting.type == list[str] else None,
+        "ge": None if setting.type == list[str] else setting.least,
         "gt": setting.above,
         "le": setting.most,
         "lt": setting.below,
@@ -62,13 +62,6 @@ class SamplingConfig(_Sampling):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    @field_validator("prompts")
-    @classmethod
-    def _prompts_are_unicode(cls, prompts: list[str]) -> list[str]:
-        if any(re.search("[\ud800-\udfff]", prompt) for prompt in prompts):
-            raise ValueError("should be valid Unicode, without unpaired surrogates")
-        return prompts
 
 
 class Config(Section):
@@ -119,10 +112,7 @@ class Config(Section):
     def _suits_the_source(cls, section: Section, info: ValidationInfo) -> Section:
         # A setting whose own check failed is not in `info.data`.
         if "data" in info.data and (conflict := _conflict_with(info.data["data"].source, section)):
-            name, message = conflict
-            # The error names the setting; pydantic alone would name its section.
-            where = {"setting": f"{info.field_name}.{name}", "value": getattr(section, name)}
-            raise PydanticCustomError("combination", message, where)
+            raise combination_error(section, *conflict)
         return section
 
 

@@ -38,7 +38,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A page of a model whose tokens, samples, command, text and name are markup."""
+    """A page of a model whose tokens, samples, text and name are markup."""
     kind = {"kind": "byte_pair", "vocab_size": 420}
     sizes = {"embed_dim": 16, "num_heads": 2, "num_layers": 2, "max_len": 24}
     config = load_config({"model": sizes, "tokenizer": kind})
@@ -56,7 +56,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Exported:
         kept_epochs=2,
         prompts=[HOSTILE, MARKUP],
         text=HOSTILE,
-        command=f"minigpt train {HOSTILE}",
         description=HOSTILE,
     )
     return Exported(built, run, write_page(run))
@@ -72,6 +71,7 @@ def structure(tab) -> tuple[set[str], set[str]]:
     return {name for name, _ in elements}, {name for _, names in elements for name in names}
 
 
+@pytest.mark.both
 def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     tab, usual = open_page(hostile.page), open_page(gpt.page)
     use_everything(tab, HOSTILE)
@@ -94,27 +94,18 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     assert structure(again)[0] <= usual_elements and again.evaluate(counts) == usual.evaluate(
         counts
     )
-    # All of it is there: name, command, license, description, prompt, samples, and tokens.
+    # All of it is there: name, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
     title = tab.evaluate("() => document.getElementById('title').textContent")
     assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
-    assert tab.evaluate("() => minigpt.info.command") == f"minigpt train {HOSTILE}"
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")
-    assert text.count(MARKUP) >= 8
+    assert text.count(MARKUP) >= 7
     assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == HOSTILE
     labels = (
         "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
     )
     assert "<" in tab.evaluate(labels)
-
-
-def test_hostile_tokens_are_written_as_in_python(hostile, open_page):
-    tab, model = open_page(hostile.page), hostile.portable()
-    for seed in range(4):
-        (expected,) = model.generate(HOSTILE, 60, temperature=1.0, top_k=0, seed=seed)
-        found = tab.generate(HOSTILE, maxNewTokens=60, temperature=1.0, topK=0, seed=seed)
-        assert found["text"] == expected
 
 
 def test_the_file_of_hostile_text_has_no_other_element(hostile, gpt):
@@ -174,6 +165,7 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.both
 def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     tab = open_page(gpt.page, offline=False)
     wait_until_ready(tab)
@@ -213,6 +205,7 @@ def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     assert not [line for line in recorder.lines[before:] if "attacker" in line]
 
 
+@pytest.mark.both
 def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
     """Not even with a network. The proxy that everything would go to sees nothing."""
     for exported in (gpt, pairs):

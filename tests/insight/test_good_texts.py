@@ -14,6 +14,8 @@ from minigpt.insight.text_checks import BLOCKS, Passage, check_text
 from tests.insight.histories import history, saturating
 from tests.insight.test_text_checks import documents, kinds, opened
 
+pytestmark = pytest.mark.slow
+
 
 def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
     """At most 2 MB of texts, in blocks."""
