@@ -59,11 +59,6 @@ def items(value: Any, most: int) -> list[Any]:
     return value[:most] if isinstance(value, list) else []
 
 
-def mappings(value: Any, most: int) -> list[dict[str, Any]]:
-    """Returns the dictionaries among the first `most` items of a list; [] if it is no list."""
-    return [item for item in items(value, most) if isinstance(item, dict)]
-
-
 def number(value: Any) -> float | int | None:
     """Returns a finite number; None for anything else, which a page could not draw."""
     if not isinstance(value, int | float) or isinstance(value, bool):
