@@ -222,12 +222,9 @@ def test_the_memory_of_gpus(monkeypatch):
         ("{0}/my env/bin/minigpt", "", False, "'my env/bin/minigpt'"),
         # `uvx` and `uv run` add a folder to PATH that the user's shell does not have.
         ("{0}/my env/bin/minigpt", "my env/bin", True, "'my env/bin/minigpt'"),
-        ("{0}/my env/bin/minigpt", "other", False, "'my env/bin/minigpt'"),
         # A link, as pipx makes it.
         ("{0}/links/minigpt", "links", False, "minigpt"),
-        ("{0}/minigpt/__main__.py", "my env/bin", False, "minigpt"),
         ("{0}/minigpt/__main__.py", "", False, "'my env/bin/python' -m minigpt"),
-        ("gpt.py", "my env/bin", False, "minigpt"),
         ("gpt.py", "other", False, "'my env/bin/python' -m minigpt"),
     ],
 )

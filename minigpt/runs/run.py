@@ -19,7 +19,6 @@ lock             held by the process that trains
 
 import json
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -271,13 +270,6 @@ class Run:
                 raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
             raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
         return checkpoint
-
-    def remove_unfinished(self) -> None:
-        """Removes the unfinished files of killed processes. The caller holds the run's lock."""
-        for path in self.path.glob(".*"):
-            if path.suffix == ".tmp":
-                is_folder = path.is_dir() and not path.is_symlink()
-                shutil.rmtree(path) if is_folder else path.unlink()
 
 
 def as_run(run: Run | str | Path) -> Run:

@@ -36,6 +36,7 @@ from minigpt.runs.layout import (
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
+from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
@@ -141,7 +142,7 @@ class Start:
         run, checkpoint = self.run, self.checkpoint
         if run is None:
             return
-        run.remove_unfinished()
+        remove_abandoned(run.path)
         for file in (run.metrics_file, run.samples_file):
             cut_lines(file, checkpointing.epochs_after(checkpointing.batch))
         cut_lines(run.steps_file, checkpointing.clock.step, "step")

@@ -97,18 +97,6 @@ def test_slurm(monkeypatch, nodes, tasks, rank, node, addresses):
     assert not is_first_worker()
 
 
-def test_slurm_and_tensorflow_disagree_about_the_order_of_nodes(monkeypatch):
-    set_slurm(monkeypatch, "n[9-10]", "1(x2)", 2, 0, "n9")
-    with pytest.raises(UserError, match="runs worker 0 on n9, and TensorFlow expects it on n10"):
-        find_cluster()
-
-
-def test_missing_variables_of_slurm(monkeypatch):
-    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
-    with pytest.raises(UserError, match="the variables of Slurm cannot be used"):
-        find_cluster()
-
-
 @pytest.mark.parametrize(
     ("addresses", "expected"), [(["a:1"], True), (["a:1", "b:1"], False), (None, True)]
 )

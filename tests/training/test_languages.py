@@ -43,7 +43,10 @@ def text_of(language, sentences=300):
     return "\n".join(space.join(map(draw.choice, parts)) for _ in range(sentences)) + "\n"
 
 
-@pytest.mark.parametrize("language", WORDS)
+@pytest.mark.parametrize(
+    "language",
+    ["Hindi", *(pytest.param(name, marks=pytest.mark.slow) for name in WORDS if name != "Hindi")],
+)
 def test_from_training_to_the_page(tmp_path, monkeypatch, language):
     monkeypatch.chdir(tmp_path)
     text = text_of(language)

@@ -115,12 +115,6 @@ def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
 
 
-def test_no_finished_checkpoint(tiny_run, tmp_path):
-    (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
-    with pytest.raises(UserError, match="has no checkpoint"):
-        minigpt.load(tmp_path)
-
-
 def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(tiny_run.path, broken)
@@ -183,14 +177,3 @@ def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
             f"training.sequence_length = 4: should be model.max_len = {max_len} or unset"
         )
     assert not (tmp_path / "run").exists()
-
-
-def test_arguments_of_the_wrong_type_are_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
-        minigpt.resume(None)
-    with pytest.raises(TypeError, match="`changes` must be a sequence of strings"):
-        minigpt.resume("runs/a", "training.epochs=1")
-    with pytest.raises(TypeError, match="`overrides` must be a sequence of strings"):
-        minigpt.train(overrides="training.epochs=1")
-    assert not any(tmp_path.iterdir())
