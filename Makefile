@@ -68,10 +68,10 @@ docs-images: $(VENV)/.browser
 	@$(BIN)/python scripts/make_docs_images.py $(or $(RUN),runs/page)
 
 test: $(VENV)/.dev
-	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
+	@$(BIN)/python tests/run_all.py
 
 test-slow: $(VENV)/.dev
-	@$(BIN)/pytest -m 'slow and not browser' -n 2 --dist loadgroup --max-worker-restart 0
+	@$(BIN)/pytest -m 'slow and not browser' -n 2 --dist worksteal --max-worker-restart 0 $(SLOW)
 
 # In one process: the tests share the browsers.
 test-browser: $(VENV)/.dev $(VENV)/.browser

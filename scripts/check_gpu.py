@@ -255,43 +255,9 @@ def exports(bench: Bench) -> str:
     return "minigpt verify: no problems with " + ", ".join(file.name for file in files)
 
 
-def speed(bench: Bench) -> str:
-    """Tokens per second beside nanoGPT's model in PyTorch; with 6 blocks, a width of 384, float32."""
-    try:
-        import torch
-    except ImportError:
-        raise Skipped("PyTorch is not installed") from None
-    if not torch.cuda.is_available():
-        raise Skipped("PyTorch finds no GPU")
-    from benchmarks.nanogpt_model import Model
-    from benchmarks.sizes import Sizes
-
-    sizes = Sizes(2048, 256, 256, 384, 6, 64, 1536, 6, 32)
-    settings = ["model.block=pre_norm", "model.embed_dim=384", "model.num_layers=6"]
-    settings += ["model.num_heads=6", "model.max_len=256", "training.batch_size=32"]
-    ours = bench.train("speed", *settings, "training.optimizer=adamw", "model.dropout_rate=0.0")[1]
-    torch.set_float32_matmul_precision("high")  # TensorFlow uses TF32, too.
-    model = torch.compile(Model(sizes, sizes.vocab_size).cuda())
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    ids = torch.randint(sizes.vocab_size, (sizes.batch_size, sizes.length + 1), device="cuda")
-    for step in range(60):
-        if step == 10:
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-        logits = model(ids[:, :-1]).flatten(0, 1)
-        torch.nn.functional.cross_entropy(logits, ids[:, 1:].flatten()).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    torch.cuda.synchronize()
-    theirs = 50 * sizes.tokens_per_step / (time.perf_counter() - began)
-    return f"{ours:,.0f} tokens/s, PyTorch {theirs:,.0f}: {ours / theirs:.2f} times"
-
-
 CHECKS: dict[str, Callable[[Bench], str]] = {
     check.__name__: check
-    for check in (
-        *(device, kernels, precision, xla, resume, devices, memory, generation, exports, speed),
-    )
+    for check in (*(device, kernels, precision, xla, resume, devices, memory, generation, exports),)
 }
 
 

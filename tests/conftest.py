@@ -45,18 +45,7 @@ SHARED_DATA = Path(
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the marks.
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sends each file to one worker (`--dist loadgroup`)."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Ends the session if pytest-xdist ignores the groups: each worker would set up all fixtures."""
-    is_grouped = getattr(session.config.option, "loadgroup", False)
-    if is_grouped and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError("pytest-xdist ignores xdist_group (pytest-xdist issue 1386)")
+def pytest_collection_finish() -> None:
     # Keras collects garbage for each matrix that it quantizes or gives LoRA; the objects of the
     # libraries are then not searched every time.
     gc.collect()

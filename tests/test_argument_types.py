@@ -51,12 +51,10 @@ def test_a_report_of_one_run_needs_no_list(tiny_run, tmp_path):
         minigpt.write_report("runs/none", tmp_path / "page.html")
 
 
-def test_the_tokenizer_of_a_portable_file(tiny_run, tmp_path):
-    """It is accepted wherever texts are encoded and decoded, and refused by name where it cannot do it."""
-    model, tokenizer = (
-        tiny_run.load_model(),
-        minigpt.load_portable(tiny_run.portable_file).tokenizer,
-    )
+def test_the_tokenizer_of_a_portable_file(tiny_run, without_xla):
+    """It is accepted wherever texts are encoded and decoded."""
+    model = tiny_run.load_model()
+    tokenizer = minigpt.load_portable(tiny_run.portable_file).tokenizer
     shown: list[list[tuple[str, str]]] = [[], []]
     for lines, given in zip(shown, (tokenizer, tiny_run.load_tokenizer()), strict=True):
         generator = minigpt.TextGenerator(
@@ -69,101 +67,64 @@ def test_the_tokenizer_of_a_portable_file(tiny_run, tmp_path):
     assert minigpt.TextModel(model, tokenizer).generate("Ana", 5) == expected
 
 
-ARRAY = np.zeros((2, 2))
+@pytest.fixture(params=["TensorFlow", "engine"])
+def text_model(request, tiny_run, opened_without_xla):
+    is_engine = request.param == "engine"
+    return minigpt.load_portable(tiny_run.portable_file) if is_engine else opened_without_xla
 
 
 @pytest.mark.parametrize(
-    "load", [minigpt.load, lambda run: minigpt.load_portable(run.portable_file)]
-)
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("name", "error", "call"),
     [
-        (lambda m: m.unknown_tokens(5), TypeError, "`text` must be a string. Received: 5"),
-        (lambda m: m.stream(5), TypeError, "`prompt` must be a string. Received: 5"),
-        (
-            lambda m: m.generate("Ana", ARRAY),
-            minigpt.UserError,
-            "max_new_tokens = [[0.0, 0.0], [0.0, 0.0]]: should be a valid integer",
-        ),
-        (
-            lambda m: m.generate("Ana", 2, stop=np.array([1, 2])),
-            minigpt.UserError,
-            "stop",
-        ),
-        (
-            lambda m: m.logits([[1], [1, 2]]),
-            ValueError,
-            "`token_ids` must have rows of the same length. Received: [[1], [1, 2]]",
-        ),
-        (
-            lambda m: m.tokenizer.encode(5),
-            TypeError,
-            "text should be a string. Received: 5 of type int",
-        ),
-        (
-            lambda m: m.tokenizer.encode_many("Ana"),
-            TypeError,
-            "`texts` must be a list of strings. Received: 'Ana'",
-        ),
-        (
-            lambda m: m.tokenizer.encode("\ud800"),
-            ValueError,
-            "text should be valid Unicode. Received: half of a surrogate pair, U+D800, at character 0",
-        ),
-        (
-            lambda m: m.generate("Ana", 2, num_samples=True),
-            TypeError,
-            "`num_samples` must be an integer. Received: True",
-        ),
+        ("text", TypeError, lambda m: m.unknown_tokens(5)),
+        ("prompt", TypeError, lambda m: m.stream(5)),
+        ("max_new_tokens", minigpt.UserError, lambda m: m.generate("Ana", np.zeros((2, 2)))),
+        ("stop", minigpt.UserError, lambda m: m.generate("Ana", 2, stop=np.array([1, 2]))),
+        ("token_ids", ValueError, lambda m: m.logits([[1], [1, 2]])),
+        ("text", TypeError, lambda m: m.tokenizer.encode(5)),
+        ("texts", TypeError, lambda m: m.tokenizer.encode_many("Ana")),
+        ("text", ValueError, lambda m: m.tokenizer.encode("\ud800")),
+        ("num_samples", TypeError, lambda m: m.generate("Ana", 2, num_samples=True)),
     ],
 )
-def test_text_models_refuse_it_in_one_line(load, call, error, message, tiny_run):
+def test_text_models_name_the_argument(name, error, call, text_model):
     with pytest.raises(error) as caught:
-        call(load(tiny_run))
+        call(text_model)
     first, *others = str(caught.value).splitlines()
-    assert first.startswith(message) and (not others or error is minigpt.UserError)
+    assert first.strip("`").startswith(name) and (not others or error is minigpt.UserError)
 
 
-@pytest.mark.parametrize(
-    "load", [minigpt.load, lambda run: minigpt.load_portable(run.portable_file)]
-)
-def test_numpy_numbers_and_arrays_are_settings(load, tiny_run):
-    model = load(tiny_run)
+def test_numpy_numbers_and_arrays_are_settings(text_model):
     numpy = {"top_k": np.int64(3), "temperature": np.float32(0.5), "banned_tokens": np.array([9])}
     python = {"top_k": 3, "temperature": 0.5, "banned_tokens": [9]}
-    found = model.generate("Ana", np.int64(4), num_samples=np.int64(1), **numpy)
-    assert found == model.generate("Ana", 4, **python)
+    found = text_model.generate("Ana", np.int64(4), num_samples=np.int64(1), **numpy)
+    assert found == text_model.generate("Ana", 4, **python)
 
 
-def test_evaluated_text_that_is_not_unicode(opened):
+def test_evaluated_text_that_is_not_unicode(opened_without_xla):
     with pytest.raises(minigpt.UserError, match=r"^texts = '.ud800': not valid Unicode"):
-        opened.evaluate("\ud800")
+        opened_without_xla.evaluate("\ud800")
 
 
 @pytest.mark.parametrize(
     "load", [minigpt.load, lambda run: minigpt.load_portable(run.portable_file)]
 )
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"beams": 1.5}, TypeError, "`beams` must be an integer. Received: 1.5"),
-        ({"beams": 0}, ValueError, "`beams` must be at least 1. Received: 0"),
-        ({"beams": 10**30}, ValueError, f"`beams` must be at most 1000. Received: {10**30}"),
-        ({"max_new_tokens": "5"}, TypeError, "`max_new_tokens` must be an integer. Received: '5'"),
-        ({"max_new_tokens": 1.5}, TypeError, "`max_new_tokens` must be an integer. Received: 1.5"),
-        ({"max_new_tokens": -1}, ValueError, "`max_new_tokens` must be at least 0. Received: -1"),
-        ({"length_penalty": "a"}, TypeError, "`length_penalty` must be a number. Received: 'a'"),
-        (
-            {"length_penalty": float("nan")},
-            ValueError,
-            "`length_penalty` must be from -1e+30 to 1e+30. Received: nan",
-        ),
-    ],
-)
-def test_translation_models_refuse_it_in_one_line(load, settings, error, message, pair_run):
-    with pytest.raises(error) as caught:
-        load(pair_run).translate("a b", **settings)
-    assert str(caught.value) == message
+def test_translation_models_name_the_argument(load, pair_run):
+    model = load(pair_run)
+    for name, value, error in (
+        ("beams", 1.5, TypeError),
+        ("beams", 0, ValueError),
+        ("beams", 10**30, ValueError),
+        ("max_new_tokens", "5", TypeError),
+        ("max_new_tokens", 1.5, TypeError),
+        ("max_new_tokens", -1, ValueError),
+        ("length_penalty", "a", TypeError),
+        ("length_penalty", float("nan"), ValueError),
+    ):
+        with pytest.raises(error) as caught:
+            model.translate("a b", **{name: value})
+        assert str(caught.value).startswith(f"`{name}` must be ")
+        assert "\n" not in str(caught.value)
 
 
 def test_sentences_of_the_wrong_type_are_named(pair_run):
@@ -199,31 +160,16 @@ def test_a_path_that_cannot_be(name, call, path, tiny_run):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("name", "error", "call"),
     [
-        (lambda run: minigpt.verify(5, run), TypeError, "`path` must be a path. Received: 5"),
-        (
-            lambda run: minigpt.export_run(run, ["gguf"], "x"),
-            ValueError,
-            r"`format` must be one of .* Received: \['gguf'\]",
-        ),
-        (
-            lambda run: minigpt.load_config(text="book.txt"),
-            TypeError,
-            r"`text` must be a list of paths, such as \['book.txt'\]. Received: 'book.txt'",
-        ),
-        (
-            lambda run: minigpt.evaluate_run(run, 5),
-            minigpt.UserError,
-            r"paths = 5: should be a list of paths, such as \['book.txt'\]",
-        ),
-        (
-            lambda run: minigpt.measure_memorization(run, tokens=-1),
-            ValueError,
-            "`tokens` must be at least 1. Received: -1",
-        ),
+        ("path", TypeError, lambda run: minigpt.verify(5, run)),
+        ("format", ValueError, lambda run: minigpt.export_run(run, ["gguf"], "x")),
+        ("text", TypeError, lambda run: minigpt.load_config(text="book.txt")),
+        ("paths", minigpt.UserError, lambda run: minigpt.evaluate_run(run, 5)),
+        ("tokens", ValueError, lambda run: minigpt.measure_memorization(run, tokens=-1)),
     ],
 )
-def test_other_functions_refuse_it_in_one_line(call, error, message, tiny_run):
-    with pytest.raises(error, match=f"^{message}$"):
+def test_other_functions_name_the_argument(name, error, call, tiny_run):
+    with pytest.raises(error) as caught:
         call(tiny_run)
+    assert str(caught.value).strip("`").startswith(name) and "\n" not in str(caught.value)

@@ -23,7 +23,6 @@ from minigpt.generation.prompts import (
     check_prompt,
     check_search,
     seeds_of,
-    translation_limit,
     unknown_tokens_message,
 )
 from minigpt.tokenizers.chat import Messages
@@ -97,8 +96,8 @@ class BaseTextModel(ModelWithTokenizer):
         Returns:
           The continuations, without the prompts.
         """
-        samples = self._continue(prompts, max_new_tokens, seed, num_samples, settings)
-        return [sample.text for sample in samples]
+        how = {"seed": seed, "num_samples": num_samples, **settings}
+        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **how)]
 
     def samples(
         self,
@@ -127,7 +126,8 @@ class BaseTextModel(ModelWithTokenizer):
             `num_samples` other than integers.
           ValueError: the number of seeds is neither 1 nor the number of prompts.
         """
-        return list(self._continue(prompts, max_new_tokens, seed, num_samples, settings))
+        how = {"seed": seed, "num_samples": num_samples, **settings}
+        return list(self.iter_samples(prompts, max_new_tokens, **how))
 
     def iter_samples(
         self,
@@ -142,24 +142,13 @@ class BaseTextModel(ModelWithTokenizer):
 
         Arguments and exceptions are those of `samples`.
         """
-        return self._continue(prompts, max_new_tokens, seed, num_samples, settings)
-
-    def _continue(
-        self,
-        prompts: str | Sequence[str],
-        max_new_tokens: int,
-        seed: int | Sequence[int],
-        num_samples: int,
-        settings: dict[str, Any],
-    ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
-        controls = self._controls(settings)
-        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        checked, controls = self._checked(max_new_tokens, settings)
         encoded = [self._prompt(prompt) for prompt in prompts]
         samples = self._samples(encoded, seeds, checked, num_samples, controls)
-        self._warn_of_unknown(prompts, stacklevel=4)
+        self._warn_of_unknown(prompts, stacklevel=4)  # Where `generate` or `samples` is called.
         return samples
 
     def stream(
@@ -175,8 +164,7 @@ class BaseTextModel(ModelWithTokenizer):
         """
         check_prompt(prompt)
         (seed,) = seeds_of(seed, 1)
-        controls = self._controls(settings)
-        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        checked, controls = self._checked(max_new_tokens, settings)
         pieces = self._pieces(self._prompt(prompt), seed, checked, controls)
         self._warn_of_unknown([prompt], stacklevel=3)
         return pieces
@@ -217,12 +205,10 @@ class BaseTextModel(ModelWithTokenizer):
         (seed,) = seeds_of(seed, 1)
         if max_new_tokens is None:
             max_new_tokens = self.max_len - len(prompt.ids)
-        controls = self._controls(settings)
-        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        checked, controls = self._checked(max_new_tokens, settings)
         return self._pieces(prompt, seed, checked, controls)
 
     def _prompt(self, text: str) -> Prompt:
-        check_prompt(text)
         return Prompt(text, self.tokenizer.encode(text))
 
     def logits(self, token_ids: Any) -> np.ndarray:
@@ -280,8 +266,6 @@ class BaseTextModel(ModelWithTokenizer):
           TypeError: `texts` contains something other than strings.
         """
         texts = as_texts("texts", texts)
-        for text in texts:
-            check_prompt(text, "texts")
         encoded = [self.tokenizer.encode(text) for text in texts]
         if not encoded or not all(map(len, encoded)):
             raise UserError("texts: should be at least one text, each with at least one token")
@@ -291,12 +275,17 @@ class BaseTextModel(ModelWithTokenizer):
             means.append(np.average([*map(self._mean_latent, parts)], 0, [*map(len, parts)]))
         return np.stack(means).astype(np.float32)
 
-    def _controls(self, settings: dict[str, Any]) -> Controls | None:
-        """Takes the arguments of `Controls` out of settings; None if there are none."""
-        taken = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
+    def _checked(
+        self, max_new_tokens: int, settings: dict[str, Any]
+    ) -> tuple[Any, Controls | None]:
+        """Returns the checked settings, and what changes the logits, if anything does."""
+        given = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
         # An empty bias changes nothing. Other empty values have the wrong type.
-        given = [v for v in taken.values() if v is not None and not (isinstance(v, dict) and not v)]
-        return Controls(taken, self.tokenizer, self.vocab_size) if given else None
+        if isinstance(given["logit_bias"], dict):
+            given["logit_bias"] = given["logit_bias"] or None
+        is_given = any(value is not None for value in given.values())
+        controls = Controls(given, self.tokenizer, self.vocab_size) if is_given else None
+        return self._settings({"max_new_tokens": max_new_tokens, **settings}), controls
 
     @abc.abstractmethod
     def _settings(self, values: dict[str, Any]) -> Any:
@@ -358,11 +347,11 @@ class BaseTranslationModel(ModelWithTokenizer):
           ValueError: a number is out of range.
         """
         check_search(beams, length_penalty)
-        limit = translation_limit(max_new_tokens, self.max_len)
+        limit = self.max_len
+        if max_new_tokens is not None:
+            limit = min(as_integer("max_new_tokens", max_new_tokens, 0), limit)
         self._check_beams(beams)
         texts = as_texts("texts", texts)
-        for text in texts:
-            check_prompt(text, "texts")
         sources = self._sources(texts)
         for index, source in enumerate(sources):
             if len(source) > self.max_len:
@@ -386,7 +375,7 @@ class BaseTranslationModel(ModelWithTokenizer):
         return len(self._sources([text])[0])
 
     def unknown_tokens(self, text: str) -> int:
-        check_prompt(text, "text")
+        check_prompt(text, "text")  # Before it is stripped.
         return super().unknown_tokens(text.strip(WHITE_SPACE))
 
     def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:

@@ -47,16 +47,15 @@ class Controls(LogitsProcessor):
     def __init__(
         self, arguments: Mapping[str, Any], tokenizer: Vocabulary, vocab_size: int
     ) -> None:
-        self._processor: Any = arguments.get("logits_processor")
-        self._bias = np.zeros(vocab_size, np.float32)
-        is_given = self._processor is not None
-        if is_given and not isinstance(self._processor, LogitsProcessor | Callable):
+        process, bias = arguments.get("logits_processor"), arguments.get("logit_bias")
+        if not isinstance(process, LogitsProcessor | Callable | None):
             expected = "`logits_processor` must be a function or a LogitsProcessor"
-            raise TypeError(f"{expected}. Received: {self._processor!r}")
-        bias = arguments.get("logit_bias")
+            raise TypeError(f"{expected}. Received: {process!r}")
         if not isinstance(bias, Mapping | None):
             expected = "`logit_bias` must be a mapping from tokens to numbers"
             raise TypeError(f"{expected}. Received: {bias!r}")
+        self._processor: Any = process
+        self._bias = np.zeros(vocab_size, np.float32)
         problems = []
         for key, value in (bias or {}).items():
             if isinstance(value, bool) or not isinstance(value, Real):

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.generation.beam_search import continue_by_beam_search
+from minigpt.generation.beam_search import beam_search
 from minigpt.generation.loop import DecodeState, decode, initial_state, is_unfinished, new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
@@ -246,7 +246,7 @@ class Decoder(tf.Module):
         Returns:
           int32[B, W, N], best first, right-padded with the end token; and int32[B, W], their lengths.
         """
-        return continue_by_beam_search(
+        ids, new_lengths, _ = beam_search(
             self.prefill(token_ids, lengths, max_new_tokens),
             _with_bans(self.model.next_logits, self._banned(banned_tokens)),
             beams,
@@ -254,6 +254,7 @@ class Decoder(tf.Module):
             length_penalty,
             repetition_penalty,
         )
+        return ids, new_lengths
 
     def _banned(self, banned_tokens):  # type: ignore[no-untyped-def]
         """bool[V], including those of `never_sampled_ids`."""

@@ -106,17 +106,24 @@ def _uncached(
     table_len = min(_table_lengths(model, set()), default=None)
     given_len = fixed_len or max_len or built_len or table_len
     length, outputs = _call(model, given_len or DEFAULT_MAX_LEN, may_be_shorter=given_len is None)
-    place: Any = None
-    if isinstance(outputs, (list, tuple, dict)):
-        place = _place_of_logits(model, outputs, length, tokenizer.vocab_size, output)
-    elif output not in (None, 0, -1, *getattr(model, "output_names", ())):
-        raise _refusal(f"it has one output. Received: output={output!r}")
-    logits = outputs if place is None else outputs[place]
-    shape = getattr(logits, "shape", None)
-    if shape is None or len(shape) != 3 or shape[1] != length:
-        raise _refusal(f"int32[1, {length}] gives {_describe(logits)}")
-    if not _is_float(logits):
-        raise _refusal(f"its output is {_describe(logits)}")
+    places = _places(model, outputs)
+    if output is not None and output not in places:
+        raise _refusal(f"it has the outputs {list(places)}. Received: output={output!r}")
+    found = list(dict.fromkeys(places.values())) if output is None else [places[output]]
+    described = []
+    for place in found:
+        logits = outputs if place is None else outputs[place]
+        shape, dtype = tuple(getattr(logits, "shape", ())), type(logits).__name__
+        if shape:
+            dtype = keras.backend.standardize_dtype(logits.dtype)
+        described.append(f"{dtype}{list(shape)}")
+        is_shaped = len(shape) == 3 and shape[:2] == (1, length)
+        # Of several outputs, the first that is large enough.
+        is_logits = is_shaped and (len(found) == 1 or shape[2] >= tokenizer.vocab_size)
+        if is_logits and keras.backend.is_float_dtype(dtype):
+            break
+    else:
+        raise _refusal(f"int32[1, {length}] gives {', '.join(described)}")
     values = keras.ops.convert_to_numpy(keras.ops.cast(logits, "float32"))
     if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
         raise _refusal("its output holds probabilities; remove the softmax")
@@ -127,6 +134,21 @@ def _uncached(
             "should be causal"
         )
     return UncachedModel(model, shape[2], length, fixed_len is not None, place)
+
+
+def _places(model: keras.Model, outputs: Any) -> dict[int | str, Any]:
+    """Returns where the outputs of a model are, by number and by name; None: there is one output."""
+    if not isinstance(outputs, (list, tuple, dict)):
+        keys: list[Any] = [None]
+    else:
+        keys = list(outputs) if isinstance(outputs, dict) else list(range(len(outputs)))
+    names = list(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", ())
+    numbered = {number: key for number, key in enumerate(keys)}
+    return (
+        numbered
+        | {number - len(keys): key for number, key in numbered.items()}
+        | dict(zip(names, keys, strict=False))
+    )
 
 
 def output_of(model: keras.Model, token_ids: Any) -> Any:
@@ -141,25 +163,14 @@ def _call(model: keras.Model, length: int, may_be_shorter: bool) -> tuple[int, A
     Returns:
       the number of tokens, and the outputs.
     """
-
-    def outputs_for(length: int) -> Any:
-        return output_of(model, np.zeros((1, length), np.int32))
-
-    try:
-        return length, outputs_for(length)
-    except Exception as error:  # The model's layers may raise any exception.
-        accepted, outputs, refused = 0, None, length
-        while may_be_shorter and refused - accepted > 1:
-            middle = (accepted + refused) // 2
-            try:
-                outputs = outputs_for(middle)
-                accepted = middle
-            except Exception:
-                refused = middle
-        if accepted:
-            return accepted, outputs
-        problem = f"it cannot be called on int32[1, {length}]: {_reason(error)}"
-        raise _refusal(problem) from error
+    errors = []
+    for tokens in range(length, 0 if may_be_shorter else length - 1, -1):
+        try:
+            return tokens, output_of(model, np.zeros((1, tokens), np.int32))
+        except Exception as error:  # The model's layers may raise any exception.
+            errors.append(error)
+    problem = f"it cannot be called on int32[1, {length}]: {_reason(errors[0])}"
+    raise _refusal(problem) from errors[0]
 
 
 def _reads_later_tokens(model: keras.Model, length: int, vocab_size: int, place: Any) -> bool:
@@ -191,31 +202,6 @@ def _table_lengths(layer: keras.layers.Layer, seen: set[int]) -> Iterator[int]:
                 yield from _table_lengths(part, seen)
 
 
-def _place_of_logits(
-    model: keras.Model, outputs: Any, length: int, vocab_size: int, output: int | str | None
-) -> Any:
-    """Returns the index or the key of the logits among several outputs."""
-    keys: list[Any] = list(outputs) if isinstance(outputs, dict) else list(range(len(outputs)))
-    if isinstance(output, int) and -len(keys) <= output < len(keys):
-        return keys[output]
-    names = keys if isinstance(outputs, dict) else list(getattr(model, "output_names", ()))
-    if output in names:
-        return keys[names.index(output)]
-    if output is not None:
-        known = f"0 to {len(keys) - 1}" + "".join(f", {name!r}" for name in names)
-        raise _refusal(f"it has the outputs {known}. Received: output={output!r}")
-    for key in keys:
-        shape = tuple(getattr(outputs[key], "shape", ()))
-        if shape[:2] == (1, length) and shape[2:] >= (vocab_size,) and _is_float(outputs[key]):
-            return key
-    described = ", ".join(_describe(outputs[key]) for key in keys)
-    raise _refusal(f"int32[1, {length}] gives {described}")
-
-
-def _is_float(output: Any) -> bool:
-    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(output.dtype))
-
-
 def _reason(error: Exception) -> str:
     """Returns the first line of an error, without Keras' own first line and terminal colors."""
     lines = re.sub("\x1b\\[[0-9]+m", "", str(error)).splitlines()
@@ -236,12 +222,6 @@ def _check_vocab_size(vocab_size: int, tokenizer: Vocabulary) -> None:
             f"its vocabulary has {vocab_size} entries, fewer than the tokenizer's or word list's "
             f"{tokenizer.vocab_size}"
         )
-
-
-def _describe(output: Any) -> str:
-    if not hasattr(output, "shape"):
-        return f"a {type(output).__name__}"
-    return f"{keras.backend.standardize_dtype(output.dtype)}{list(output.shape)}"
 
 
 def _refusal(problem: str) -> ValueError:

@@ -56,14 +56,11 @@ class WordList(Vocabulary):
         Raises:
           ValueError: a word is not in the list, nor is "[UNK]"; or there is no padding.
         """
-        ids = []
-        for word in text.split():
-            token = self._ids.get(word, self.unknown_id)
-            if token is None:
-                raise ValueError(
-                    f"{word!r} is not in the vocabulary, which has no {UNKNOWN!r} either"
-                )
-            ids.append(token)
+        words = text.split()
+        ids = [self._ids.get(word, self.unknown_id) for word in words]
+        if None in ids:
+            word = words[ids.index(None)]
+            raise ValueError(f"{word!r} is not in the vocabulary, which has no {UNKNOWN!r} either")
         return _started(ids, self.padding_id)
 
 
@@ -144,26 +141,23 @@ class GivenTokenizer(Vocabulary):
         # The `tokenizers` library returns an `Encoding`.
         ids = np.asarray(getattr(encoded, "ids", encoded))
         if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(
-                f"`encode` of {_type_name(self._tokenizer)} must return token ids. Received: {encoded!r}"
-            )
+            raise TypeError(f"`encode` must return token ids. Received: {encoded!r}")
         return _started(ids.reshape(-1), self._start_id)
 
     def decode_valid(self, ids: Iterable[int]) -> str:
         ids = [int(i) for i in ids if i not in self._marks]
         if not ids:
             return ""
-        name = f"`decode` of {_type_name(self._tokenizer)}"
         try:
             text = self._tokenizer.decode(ids)
         except Exception as error:  # It may raise any exception.
-            reason = " ".join(str(error).split()) or "no message"
             raise ValueError(
-                f"{name} failed for the ids {ids[-5:]}: {type(error).__name__}: {reason}; give the object "
-                "an attribute `vocab_size` if the model's vocabulary is larger"
+                f"`decode` of {type(self._tokenizer).__name__} failed for the ids {ids[-5:]}: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}; give the object an attribute "
+                "`vocab_size` if the model's vocabulary is larger"
             ) from error
         if not isinstance(text, str):
-            raise TypeError(f"{name} must return a string. Received: {text!r}")
+            raise TypeError(f"`decode` must return a string. Received: {text!r}")
         # The next token may complete the character.
         return text.rstrip("\ufffd")
 
@@ -186,7 +180,7 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
     try:
         if isinstance(value, keras.layers.TextVectorization):
             return VectorizedText(value)
-        if (words := _words_of(name, value)) is not None:
+        if (words := _words_of(value)) is not None:
             return WordList(words)
     except ValueError as error:
         raise ValueError(f"`{name}`: {error}") from None
@@ -194,21 +188,18 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
     if hasattr(value, "tokenize") and hasattr(value, "detokenize"):
         hint = ", which can be wrapped: see docs/python-api.md"
     raise TypeError(
-        f"`{name}` must be a list of words, a TextVectorization layer, or a tokenizer with the methods "
-        f"`encode` and `decode`. Received: {_described(value)}{hint}"
+        f"`{name}` must be a list of words, a dictionary from ids to words, a TextVectorization layer, or "
+        f"a tokenizer with the methods `encode` and `decode`. Received: {reprlib.repr(value)} of "
+        f"type {type(value).__name__}{hint}"
     )
 
 
-def _words_of(name: str, value: Any) -> list[str] | None:
+def _words_of(value: Any) -> list[str] | None:
     """Returns the words of the ids from 0 on, "" for ids without a word; None if there are none."""
     if isinstance(value, Mapping):
-        for index, word in value.items():
-            if not isinstance(index, Integral) or index < 0 or not isinstance(word, str):
-                raise TypeError(
-                    f"`{name}` must be a list of words or a dictionary from ids to words. Received: a "
-                    f"dictionary with the entry {index!r}: {word!r}"
-                )
-        return [value.get(index, "") for index in range(max(value, default=-1) + 1)]
+        if not all(isinstance(index, Integral) and int(index) >= 0 for index in value):
+            return None
+        value = [value.get(index, "") for index in range(max(value, default=-1) + 1)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return None
     # TensorFlow's strings are bytes.
@@ -232,13 +223,3 @@ def _number(tokenizer: Any, names: Iterable[str]) -> int | None:
             if number >= 0:
                 return number
     return None
-
-
-def _type_name(value: Any) -> str:
-    return type(value).__name__
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, (str, bytes, int, float, list, tuple, type(None))):
-        return f"{reprlib.repr(value)} of type {_type_name(value)}"
-    return f"an object of type {_type_name(value)}"

@@ -44,9 +44,7 @@ class Grammar(LogitsProcessor):
             else:
                 self._grammar = matcher.grammar_from_regex(source)
             problem = matcher.validate_grammar(self._grammar)
-        except (
-            Exception
-        ) as error:  # The library raises errors of several types, such as IndexError.
+        except Exception as error:  # Of several types, such as IndexError.
             problem = str(error)
         if problem and not problem.startswith("WARNING"):
             problem = f"not a valid {kind.replace('_', ' ')}: {_reason(problem)}"
@@ -72,16 +70,10 @@ class Grammar(LogitsProcessor):
             allowed[: len(found)] = found > 0
             text = tokenizer.decode(ids[len(prompt_ids) :])
             if matcher.is_error():
-                reason = _reason(matcher.get_error())
-                if "NoExtensionBias" in reason:
-                    reason = (
-                        f"no text can follow {text!r}: each rule should have an alternative without the "
-                        """rule itself, such as "b" in a ::= a "c" | "b\""""
-                    )
+                reason = f"no text can follow {text!r}: {_reason(matcher.get_error())}"
                 raise UserError(ArgumentProblem(self._kind, self._given, reason))
             if not np.isfinite(logits[allowed]).any():
-                reason = "the vocabulary cannot write the next character of the form"
-                reason += f", after {text!r}, or its tokens are banned"
+                reason = f"no token of the vocabulary, or only banned ones, can follow {text!r}"
                 raise UserError(ArgumentProblem(self._kind, self._given, reason))
             return np.where(allowed, logits, -np.inf)
 

@@ -1,9 +1,8 @@
 """Checks of the arguments of text models: prompts, other texts, seeds, token ids."""
 
 import re
-import reprlib
 from collections.abc import Iterable, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +32,8 @@ def check_prompt(prompt: str, name: str = "prompt") -> None:
     if not isinstance(prompt, str):
         raise TypeError(f"`{name}` must be a string. Received: {prompt!r}")
     # Bytes on a command line that are not UTF-8 arrive as lone surrogates.
-    surrogate = re.search("[\ud800-\udfff]", prompt)
-    if surrogate:
-        problem = (
-            f"not valid Unicode at character {surrogate.start()} (half of a surrogate pair, or a byte "
-            "that is not UTF-8); should be UTF-8"
-        )
+    if surrogate := re.search("[\ud800-\udfff]", prompt):
+        problem = f"not valid Unicode at character {surrogate.start()}; should be UTF-8"
         raise UserError(ArgumentProblem(name, shortened(prompt), problem))
 
 
@@ -63,34 +58,23 @@ def as_prompts(name: str, value: Any, tokenizer: Vocabulary) -> list[Prompt]:
       UserError: a text is not valid Unicode.
     """
     value = as_list(value)
-    if _is_ids(value) and value:
-        value = [value]
-    values = value if isinstance(value, list) else [value]
-    return [_as_prompt(name, as_list(item), tokenizer) for item in values]
+    is_one = not isinstance(value, list) or (value and _is_ids(value))
+    return [_as_prompt(name, as_list(item), tokenizer) for item in ([value] if is_one else value)]
 
 
 def _as_prompt(name: str, value: Any, tokenizer: Vocabulary) -> Prompt:
-    if isinstance(value, str):
-        check_prompt(value, name)
-        text, ids = value, []
-    elif _is_ids(value):
+    ids = []
+    if _is_ids(value):
         ids = [int(i) for i in value]
-        outside = [i for i in ids if not 0 <= i < (tokenizer.vocab_size or 2**31)]
-        if outside:
-            raise ValueError(
-                f"`{name}` must have ids of the vocabulary, from 0 to {tokenizer.vocab_size - 1:,}. "
-                f"Received: {outside[0]:,}"
-            )
+        size = tokenizer.vocab_size or 2**31
+        if not all(0 <= i < size for i in ids):
+            raise ValueError(f"`{name}` must have ids from 0 to {size - 1:,}. Received: {ids}")
         while ids and ids[-1] == tokenizer.padding_id:
             ids.pop()
-        text = tokenizer.decode_valid(ids)
-    else:
-        raise TypeError(
-            f"`{name}` must be a text, token ids, or a sequence of texts or of lists of token ids. "
-            f"Received: {reprlib.repr(value)} of type {type(value).__name__}"
-        )
+        value = tokenizer.decode_valid(ids)
+    check_prompt(value, name)
     try:
-        return Prompt(text, np.array(ids or tokenizer.encode(text), np.int32))
+        return Prompt(value, np.array(ids or tokenizer.encode(value), np.int32))
     except ValueError as error:
         raise ValueError(f"`{name}`: {error}") from error
 
@@ -153,15 +137,12 @@ def as_texts(name: str, value: Any) -> list[str]:
 
     Raises:
       TypeError: it is neither.
+      UserError: a text is not valid Unicode.
     """
-    texts = [value] if isinstance(value, str) else value
-    texts = list(texts) if isinstance(texts, Iterable) else [texts]
+    is_many = isinstance(value, Iterable) and not isinstance(value, str)
+    texts = list(value) if is_many else [value]
     for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(
-                f"`{name}` must be a string or a sequence of strings. Received: {text!r} of type "
-                f"{type(text).__name__}"
-            )
+        check_prompt(text, name)
     return texts
 
 
@@ -204,27 +185,14 @@ def check_search(beams: Any, length_penalty: Any) -> None:
       TypeError: one is not a number.
       ValueError: one is out of range.
     """
-    largest: Any = BY_NAME["beams"].most
-    if as_integer("beams", beams, 1) > largest:
-        raise ValueError(f"`beams` must be at most {largest}. Received: {beams}")
-    if not isinstance(length_penalty, int | float | np.integer | np.floating):
-        raise TypeError(f"`length_penalty` must be a number. Received: {length_penalty!r}")
-    penalty: Any = BY_NAME["length_penalty"]
-    if not penalty.least <= length_penalty <= penalty.most:
-        limits = f"from {penalty.least:g} to {penalty.most:g}"
-        raise ValueError(f"`length_penalty` must be {limits}. Received: {length_penalty}")
-
-
-def translation_limit(max_new_tokens: Any, max_len: int) -> int:
-    """Returns the largest number of tokens of a translation.
-
-    Raises:
-      TypeError: `max_new_tokens` is neither an integer nor None.
-      ValueError: it is less than 0.
-    """
-    if max_new_tokens is None:
-        return max_len
-    return min(as_integer("max_new_tokens", max_new_tokens, 0), max_len)
+    as_integer("beams", beams)
+    for name, value in {"beams": beams, "length_penalty": length_penalty}.items():
+        if not isinstance(value, Real):
+            raise TypeError(f"`{name}` must be a number. Received: {value!r}")
+        least: Any = BY_NAME[name].least
+        most: Any = BY_NAME[name].most
+        if not least <= value <= most:
+            raise ValueError(f"`{name}` must be from {least:g} to {most:g}. Received: {value}")
 
 
 def banned_token_problems(banned_tokens: Iterable[int], vocab_size: int) -> list[str]:
@@ -244,12 +212,7 @@ def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
       TypeError: the ids are not integers.
       ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
     """
-    try:
-        ids = np.asarray(token_ids)
-    except ValueError:
-        raise ValueError(
-            f"`token_ids` must have rows of the same length. Received: {reprlib.repr(token_ids)}"
-        ) from None
+    ids = np.asarray(token_ids)
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
     if ids.ndim != 2 or ids.shape[1] > max_len:

@@ -1,4 +1,4 @@
-"""Samples: prompts in, continuations out, complete or as a stream."""
+"""Sampler: prompts in, continuations out, complete or as a stream."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -26,75 +26,20 @@ MEMORY_SHARE = 0.25
 
 
 class _Row(NamedTuple):
-    prompt: str
-    prompt_ids: np.ndarray
+    """A prompt, and the seed of its continuation."""
+
+    prompt: Prompt
     seed: int
 
 
-def generate(
-    decoder: Decoder,
-    tokenizer: Vocabulary,
-    prompts: Sequence[Prompt],
-    seeds: Sequence[int],
-    sampling: SamplingConfig,
-    num_samples: int = 1,
-    controls: Controls | None = None,
-) -> Iterator[Sample]:
-    """Continues prompts, each with its own seed, in batches that fit into memory.
+class Sampler:
+    """Continues prompts: complete, or in pieces as they are generated.
 
     Args:
       decoder: the model's decoder.
       tokenizer: the model's tokenizer.
-      prompts: texts to continue.
-      seeds: one per prompt.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
-      num_samples: samples per prompt; sample i uses seed + i. With beams, the best num_samples.
       controls: what changes the logits at each step.
-    Yields:
-      The first prompt's samples, then the second one's, and so on.
-    Raises:
-      UserError: a banned token is outside the vocabulary, num_samples is less than 1 or larger than the
-        number of beams, or one sample does not fit into memory.
-    """
-    sampler = _Sampler(decoder, tokenizer, sampling, num_samples, controls)
-    sampler.check(seeds)
-    batch_rows = sampler.rows_in_memory(max((len(p.ids) for p in prompts), default=0))
-    inputs = zip(prompts, seeds, strict=True)
-    rows = (_Row(*prompt, int(seed)) for prompt, seed in inputs)
-    if sampling.beams == 1:
-        rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
-    return sampler.samples(rows, batch_rows)
-
-
-def stream(
-    decoder: Decoder,
-    tokenizer: Vocabulary,
-    prompt: Prompt,
-    seed: int,
-    sampling: SamplingConfig,
-    controls: Controls | None = None,
-) -> Iterator[str]:
-    """Yields the text of `generate` in pieces as it is generated, in constant time per token.
-
-    A character is yielded when it is complete. The possible start of a stop string is yielded when it is
-    clear that it is not one.
-
-    Raises:
-      UserError: a banned token is outside the vocabulary, or there are several beams.
-    """
-    sampler = _Sampler(decoder, tokenizer, sampling, controls=controls)
-    sampler.check([seed])
-    if sampling.beams > 1:
-        problem = "cannot be streamed: the best text is known only at the end"
-        raise UserError(ArgumentProblem("beams", sampling.beams, problem))
-    return sampler.pieces(prompt.ids, seed)
-
-
-class _Sampler:
-    """Continues prompts with some settings.
-
-    Args:
-      decoder, tokenizer, sampling, num_samples, controls: as for `generate`.
     """
 
     def __init__(
@@ -102,25 +47,59 @@ class _Sampler:
         decoder: Decoder,
         tokenizer: Vocabulary,
         sampling: SamplingConfig,
-        num_samples: int = 1,
         controls: Controls | None = None,
     ) -> None:
         self.decoder = decoder
         self.controls = controls
         self.tokenizer = tokenizer
         self.sampling = sampling
-        self.num_samples = num_samples
         settings = {setting.name: getattr(sampling, setting.name) for setting in DISTRIBUTION}
         self.settings = SamplingSettings(**settings).as_tensors()
+
+    def samples(
+        self, prompts: Sequence[Prompt], seeds: Sequence[int], number: int = 1
+    ) -> Iterator[Sample]:
+        """Continues prompts, in batches that fit into memory.
+
+        Args:
+          prompts: texts to continue.
+          seeds: one per prompt.
+          number: samples per prompt; sample i uses seed + i. With beams, the best ones.
+        Returns:
+          The first prompt's samples, then the second one's, and so on.
+        Raises:
+          UserError: a banned token is outside the vocabulary, the number is less than 1 or larger than the
+            number of beams, or one sample does not fit into memory.
+        """
+        self._check(seeds, number)
+        batch_rows = self._rows_in_memory(max((len(p.ids) for p in prompts), default=0))
+        copies = number if self.sampling.beams == 1 else 1
+        pairs = zip(prompts, seeds, strict=True)
+        rows = (_Row(prompt, int(seed) + i) for prompt, seed in pairs for i in range(copies))
+        return self._in_batches(rows, batch_rows, number)
+
+    def pieces(self, prompt: Prompt, seed: int) -> Iterator[str]:
+        """Continues one prompt, in constant time per token.
+
+        A character is yielded when it is complete. The possible start of a stop string is yielded when it
+        is clear that it is not one.
+
+        Raises:
+          UserError: a banned token is outside the vocabulary, or there are several beams.
+        """
+        self._check([seed], 1)
+        if self.sampling.beams > 1:
+            problem = "cannot be streamed: the best text is known only at the end"
+            raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
+        return self._pieces(prompt.ids, seed)
 
     @cached_property
     def banned(self) -> tf.Tensor:
         """int32[N], the banned tokens, which are checked before."""
         return tf.constant(self.sampling.banned_tokens, tf.int32)
 
-    def check(self, seeds: Sequence[int]) -> None:
-        """Raises a `UserError` if the arguments of `generate` cannot be used."""
-        sampling, number = self.sampling, self.num_samples
+    def _check(self, seeds: Sequence[int], number: int) -> None:
+        sampling = self.sampling
         problems = banned_token_problems(sampling.banned_tokens, self.tokenizer.vocab_size)
         if sampling.beams > 1 and number > sampling.beams:
             problem = f"should be at most beams = {sampling.beams}"
@@ -133,7 +112,7 @@ class _Sampler:
         if problems:
             raise UserError(*problems)
 
-    def rows_in_memory(self, prompt_length: int) -> int:
+    def _rows_in_memory(self, prompt_length: int) -> int:
         """Returns the number of prompts or samples per batch.
 
         Raises:
@@ -145,23 +124,21 @@ class _Sampler:
             raise self._memory_error(f"{row_bytes / 1e9:,.1f} GB")
         return max(1, int(MEMORY_SHARE * machine_bytes()) // row_bytes)
 
-    def samples(self, rows: Iterator[_Row], batch_rows: int) -> Iterator[Sample]:
-        """Yields the samples of all rows, which are continued in batches."""
-        continue_batch = self.search_batch if self.sampling.beams > 1 else self.draw_batch
+    def _in_batches(self, rows: Iterator[_Row], batch_rows: int, number: int) -> Iterator[Sample]:
+        continue_batch = self._search_batch if self.sampling.beams > 1 else self._draw_batch
         while batch := list(itertools.islice(rows, batch_rows)):
             try:
                 continuations = continue_batch(batch)
             except (MemoryError, tf.errors.ResourceExhaustedError):
                 raise self._memory_error("more memory") from None
             for row, best in zip(batch, continuations, strict=True):
-                for tokens in best[: self.num_samples]:
+                for tokens in best[:number]:
                     yield self._sample(row, tokens)
 
-    def pieces(self, prompt_ids: np.ndarray, seed: int) -> Iterator[str]:
-        """Yields the text of one prompt; see `stream`."""
+    def _pieces(self, prompt_ids: np.ndarray, seed: int) -> Iterator[str]:
         text = ContinuationText(self.tokenizer, prompt_ids, self.sampling.stop)
         state = self.decoder.prefill(*padded([prompt_ids]), self.sampling.max_new_tokens)
-        start, extend = int(state.lengths[0]), self.extension([prompt_ids], self.decoder.extend)
+        start, extend = int(state.lengths[0]), self._extension([prompt_ids], self.decoder.extend)
         arguments = self.settings, tf.constant([seed], tf.int32), self.banned
         for step in range(self.sampling.max_new_tokens):
             state = extend(state, 1, *arguments)
@@ -175,14 +152,14 @@ class _Sampler:
         if held := text.finish():
             yield held
 
-    def draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
+    def _draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
         """Returns the new ids of every row, as the only one of its continuations."""
         decoder, sampling = self.decoder, self.sampling
-        prompt_ids = [row.prompt_ids for row in rows]
+        prompt_ids = [row.prompt.ids for row in rows]
         state = decoder.prefill(*padded(prompt_ids), sampling.max_new_tokens)
         longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
         extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
-        extend = self.extension(prompt_ids, extend)
+        extend = self._extension(prompt_ids, extend)
         seeds = tf.constant([row.seed for row in rows], tf.int32)
         arguments = self.settings, seeds, self.banned
         if sampling.stop:
@@ -200,7 +177,7 @@ class _Sampler:
             state = extend(state, sampling.max_new_tokens, *arguments)
         return [[tokens] for tokens in _new_ids(state)]
 
-    def extension(
+    def _extension(
         self, prompt_ids: Sequence[np.ndarray], extend: Callable[..., DecodeState]
     ) -> Callable[..., DecodeState]:
         """Returns `extend` of the decoder; with controls, one that has them change the logits."""
@@ -224,11 +201,11 @@ class _Sampler:
 
         return extend_in_steps
 
-    def search_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
+    def _search_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
         """Returns the new ids of every row's beams, best first."""
         sampling = self.sampling
         ids, lengths = self.decoder.beam_search(
-            *padded([row.prompt_ids for row in rows]),
+            *padded([row.prompt.ids for row in rows]),
             sampling.max_new_tokens,
             sampling.beams,
             sampling.length_penalty,
@@ -242,10 +219,11 @@ class _Sampler:
 
     def _sample(self, row: _Row, tokens: list[int]) -> Sample:
         if not self.sampling.stop:
-            text = self.tokenizer.continuation(row.prompt_ids, tokens)
-            return Sample(row.prompt, text, row.seed, tokens)
-        cut = ContinuationText(self.tokenizer, row.prompt_ids, self.sampling.stop)
-        return Sample(row.prompt, cut.push(tokens) + cut.finish(), row.seed, cut.tokens)
+            text = self.tokenizer.continuation(row.prompt.ids, tokens)
+            return Sample(row.prompt.text, text, row.seed, tokens)
+        cut = ContinuationText(self.tokenizer, row.prompt.ids, self.sampling.stop)
+        text = cut.push(tokens) + cut.finish()
+        return Sample(row.prompt.text, text, row.seed, cut.tokens)
 
     def _memory_error(self, needed: str) -> UserError:
         return UserError(

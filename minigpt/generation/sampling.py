@@ -1,8 +1,10 @@
 """Sampling: pure functions that choose the next token from logits.
 
-They are applied in this order: penalties and bans, the filters of `shape_distribution`, the draw. From the
-temperature on, the candidates are sorted by decreasing probability. The settings are tensors: changing one
-does not retrace.
+They are applied in this order: penalties and bans, the filters of `shape_distribution`, the draw. The
+settings are tensors, each a scalar: changing one does not retrace.
+
+A filter takes and returns the logits of candidates, float32[B, C], sorted by decreasing probability. It
+sets those that it removes to -inf. Except by `typical_p_filter`, the most probable one is always kept.
 """
 
 from collections import namedtuple
@@ -148,13 +150,9 @@ def ban(logits: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
 
 
 def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-    """Divides by the temperature; at 0 keeps only the most probable candidate.
+    """Divides by the temperature, float32[]; at 0 keeps only the most probable candidate.
 
-    Args:
-      candidates: float32[B, V], sorted, largest first.
-      temperature: float32[].
-    Returns:
-      float32[B, V]; the largest entry of each row is 0.
+    The largest entry of each row of the result is 0.
     """
     # With a largest entry of 0, a tiny temperature overflows to -inf, never to nan or inf.
     candidates = candidates - tf.reduce_max(candidates, axis=1, keepdims=True)
@@ -165,28 +163,15 @@ def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tenso
 
 
 def top_k_filter(candidates: tf.Tensor, k: tf.Tensor) -> tf.Tensor:
-    """Keeps the k most probable candidates and masks the others.
-
-    Args:
-      candidates: float32[B, V], sorted, largest first.
-      k: int32[]; 0 or less means no limit, as does more than V.
-    Returns:
-      float32[B, V]; masked entries are -inf. Exactly k entries stay, ties included.
-    """
+    """Keeps the k most probable candidates: exactly k, int32[], ties included; if k ≤ 0, all."""
     rank = tf.range(tf.shape(candidates)[1])
     return tf.where((rank < k) | (k <= 0), candidates, -float("inf"))
 
 
 def top_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
-    """Keeps the smallest set of most probable candidates whose probabilities sum to at least p.
+    """Keeps the smallest set of most probable candidates whose probabilities sum to at least p, float32[].
 
-    Nucleus sampling (Holtzman et al. 2020).
-
-    Args:
-      candidates: float32[B, V], sorted, largest first.
-      p: float32[]; 1 or more means no limit. The most probable candidate is always kept.
-    Returns:
-      float32[B, V]; masked entries are -inf.
+    Nucleus sampling (Holtzman et al. 2020). 1 or more means no limit.
     """
     before = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1, exclusive=True)
     first = tf.range(tf.shape(candidates)[1]) == 0
@@ -196,11 +181,7 @@ def top_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
 def min_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     """Keeps candidates at least p times as probable as the most probable one (Nguyen et al. 2024).
 
-    Args:
-      candidates: float32[B, V], sorted, largest first.
-      p: float32[]; 0 or less means no limit. The most probable candidate is always kept.
-    Returns:
-      float32[B, V]; masked entries are -inf.
+    0 or less, float32[], means no limit.
     """
     ratio = tf.exp(candidates - tf.reduce_max(candidates, axis=1, keepdims=True))
     first = tf.range(tf.shape(candidates)[1]) == 0
@@ -213,13 +194,7 @@ def typical_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     Locally typical sampling (Meister et al. 2022, "Locally Typical Sampling"): the smallest set of
     candidates whose information, -log of the probability, is closest to its expected value, the entropy.
     If candidates have the same distance, the more probable one is kept first; if they are equally probable,
-    the one with the lower index.
-
-    Args:
-      candidates: float32[B, C], sorted, largest first; masked entries are -inf.
-      p: float32[]. The most typical candidate is always kept.
-    Returns:
-      float32[B, C]; masked entries are -inf.
+    the one with the lower index. The most typical candidate is always kept.
     """
     count = candidates.shape[1]
     probabilities = tf.nn.softmax(candidates)

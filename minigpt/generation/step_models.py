@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.generation.sampling import ban
-from minigpt.models import GPT, EncoderDecoder
+from minigpt.models import GPT
 
 # All cores multiply by a head of at least this many bytes faster than one core does.
 LARGE_HEAD_BYTES = 2**24
@@ -150,21 +150,6 @@ class CachedGPT(StepModel):
         if head.bias is not None:
             scores += tf.cast(head.bias, latents.dtype)
         return tf.cast(scores, tf.float32)
-
-
-class CachedEncoderDecoder(StepModel):
-    """An encoder-decoder: `token_ids` are the targets; `caches` hold the encoded source too."""
-
-    def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
-        self.vocab_size = model.vocab_size
-        self.max_len = model.max_len
-
-    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
-        source, caches = caches
-        newest = newest_tokens(token_ids, lengths)
-        latents, caches = self.model.call_with_cache(newest, source, caches, lengths - 1)
-        return ban(self.model.logits(latents[:, 0]), banned), (source, caches)
 
 
 def newest_tokens(token_ids: Any, lengths: Any) -> Any:

@@ -1,5 +1,6 @@
 """TextModel and TranslationModel: the model of a run together with its tokenizer, in TensorFlow."""
 
+import itertools
 import reprlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -26,10 +27,9 @@ from minigpt.generation.prompts import (
     as_list,
     as_texts,
     as_token_ids,
-    check_prompt,
     check_search,
 )
-from minigpt.generation.samples import generate, stream
+from minigpt.generation.samples import Sampler
 from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import with_adapter
@@ -90,11 +90,11 @@ class TextModel(BaseTextModel):
     def _samples(
         self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        arguments = prompts, seeds, settings, number, controls
-        return generate(self._decoder, self.tokenizer, *arguments)
+        sampler = Sampler(self._decoder, self.tokenizer, settings, controls)
+        return sampler.samples(prompts, seeds, number)
 
     def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
-        return stream(self._decoder, self.tokenizer, prompt, seed, settings, controls)
+        return Sampler(self._decoder, self.tokenizer, settings, controls).pieces(prompt, seed)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         return self.model(token_ids).numpy()
@@ -128,8 +128,6 @@ class TextModel(BaseTextModel):
         documents = as_texts("texts", texts)
         if not any(documents):
             raise UserError("texts: empty; expected at least one character")
-        for document in documents:
-            check_prompt(document, "texts")
         part = encode_texts(documents, self.tokenizer)
         loss = self._evaluator.loss(part.ids, stride=stride)
         return score(loss, part, self.tokenizer.lossless)
@@ -190,19 +188,12 @@ class TranslationModel(BaseTranslationModel):
 
 def _sentences(pairs: Any) -> list[str]:
     """Returns the sentences of all pairs, source and reference in turn."""
-    pairs = as_list(pairs)
-    sentences = []
-    for pair in pairs if isinstance(pairs, list) else [pairs]:
-        both = as_list(pair)
-        if not isinstance(both, list) or [isinstance(s, str) for s in both] != [True, True]:
-            raise TypeError(
-                "`pairs` must be a list of pairs of source and reference. "
-                f"Received: {reprlib.repr(pair)}"
-            )
-        for sentence in both:
-            check_prompt(sentence, "pairs")
-        sentences += both
-    return sentences
+    rows = as_list(pairs)
+    for row in rows if isinstance(rows, list) else [rows]:
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray) or len(row) != 2:
+            expected = "`pairs` must be a list of pairs of source and reference"
+            raise TypeError(f"{expected}. Received: {reprlib.repr(row)}")
+    return as_texts("pairs", itertools.chain.from_iterable(rows))
 
 
 def load(run: Run | str | Path) -> TextModel | TranslationModel:

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
-from minigpt.generation.beam_search import continue_by_beam_search
+from minigpt.generation.beam_search import beam_search
 from minigpt.generation.loop import decode, initial_state, is_unfinished, new_ids, padded
-from minigpt.generation.step_models import CachedEncoderDecoder
+from minigpt.generation.sampling import ban
+from minigpt.generation.step_models import newest_tokens
 from minigpt.models import EncoderDecoder
 
 # Targets that are decoded together: larger batches are hardly faster.
@@ -63,7 +64,6 @@ class Translator(tf.Module):
         """
         limit = tf.clip_by_value(max_new_tokens, 0, self.model.max_len)
         rows = tf.size(source_lengths)
-        step_model = CachedEncoderDecoder(self.model)
         source = self.model.encode(source_ids, source_lengths)
         state = initial_state(
             tf.fill([rows, 1], self.start_id),
@@ -76,7 +76,10 @@ class Translator(tf.Module):
         banned = tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == never_sampled, 1)
 
         def step(token_ids, lengths, caches):  # type: ignore[no-untyped-def]
-            return step_model.step(token_ids, lengths, caches, banned)
+            source, caches = caches
+            newest = newest_tokens(token_ids, lengths)
+            latents, caches = self.model.call_with_cache(newest, source, caches, lengths - 1)
+            return ban(self.model.logits(latents[:, 0]), banned), (source, caches)
 
         def greedy():  # type: ignore[no-untyped-def]
             def most_probable(logits, state):  # type: ignore[no-untyped-def]
@@ -87,7 +90,7 @@ class Translator(tf.Module):
             return new_ids(final), final.new_lengths
 
         def search():  # type: ignore[no-untyped-def]
-            ids, lengths = continue_by_beam_search(state, step, beams, self.end_id, length_penalty)
+            ids, lengths, _ = beam_search(state, step, beams, self.end_id, length_penalty)
             lengths = lengths[:, 0]
             return ids[:, 0, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
 

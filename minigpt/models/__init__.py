@@ -4,16 +4,16 @@
 import keras  # noqa: F401
 
 from minigpt.config import TransformerConfig
-from minigpt.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
+from minigpt.models.encoder_decoder import EncoderDecoder
 from minigpt.models.gpt import GPT, build_gpt
 
-__all__ = ["GPT", "EncoderDecoder", "build_encoder_decoder", "build_gpt", "build_model"]
+__all__ = ["GPT", "EncoderDecoder", "build_gpt", "build_model"]
 
 
 def build_model(
     config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> GPT | EncoderDecoder:
-    """Returns the model of `config.kind` with its initial weights; see the two builders."""
+    """Returns the model of `config.kind` with its initial weights; see `build_gpt`."""
     if config.kind == "encoder_decoder":
-        return build_encoder_decoder(config, vocab_size, precision)
+        return EncoderDecoder(config, vocab_size, dtype=precision)
     return build_gpt(config, vocab_size, precision)

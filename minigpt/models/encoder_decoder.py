@@ -186,10 +186,3 @@ def _lengths_without_padding(token_ids: Any) -> Any:
     """
     ends = ops.where(ops.not_equal(token_ids, 0), ops.arange(1, ops.shape(token_ids)[1] + 1), 1)
     return ops.max(ends, axis=-1)
-
-
-def build_encoder_decoder(
-    config: TransformerConfig, vocab_size: int, precision: str = "float32"
-) -> EncoderDecoder:
-    """Returns the described model with its initial weights; arguments are those of `build_gpt`."""
-    return EncoderDecoder(config, vocab_size, dtype=precision)

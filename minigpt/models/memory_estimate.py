@@ -96,33 +96,15 @@ def needed_to_train(
     training, model = config.training, config.model
     device = "this machine" if available is None else "each GPU" if gpus > 1 else "the GPU"
     available = machine_bytes() if available is None else available
-    settings_to_lower = (
-        f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
-    )
+    to_lower = f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
     if batch_bytes > state_bytes:
-        settings_to_lower = f"training.batch_size = {training.batch_size}"
-        rows = (available - state_bytes) * training.batch_size // batch_bytes
-        if max(1, gpus) <= rows < training.batch_size:
-            steps = training.accumulate_steps * -(-training.batch_size // rows)
-            settings_to_lower += (
-                f" to at most {rows} (training.accumulate_steps = {steps} then keeps the tokens of "
-                "an update)"
-            )
-        settings_to_lower += f" or {_length_setting(config)}"
+        to_lower = f"training.batch_size = {training.batch_size} or training.sequence_length"
     return (
         f"{_describe_sizes(model, vocab_size)}: {matrix_weights(model, vocab_size):,} weights with "
         f"gradients and optimizer need at least {_gigabytes(state_bytes)}, a batch of "
         f"{training.batch_size} x {config.sequence_length} tokens {_gigabytes(batch_bytes)}"
-        f"{' on each GPU' if gpus > 1 else ''}; {device} has {_gigabytes(available)}; lower "
-        f"{settings_to_lower}"
+        f"{' on each GPU' if gpus > 1 else ''}; {device} has {_gigabytes(available)}; lower {to_lower}"
     )
-
-
-def _length_setting(config: Config) -> str:
-    """Returns the setting that limits the length of a training sequence."""
-    if (length := config.training.sequence_length) and length <= config.model.max_len:
-        return f"training.sequence_length = {length}"
-    return f"model.max_len = {config.model.max_len}"
 
 
 def _describe_sizes(config: TransformerConfig, vocab_size: int) -> str:

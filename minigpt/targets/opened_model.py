@@ -9,7 +9,7 @@ import numpy as np
 from minigpt.config import sampling_config
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.prompts import Prompt, chat_prompt
-from minigpt.generation.samples import generate
+from minigpt.generation.samples import Sampler
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
 from minigpt.models import GPT, EncoderDecoder
@@ -71,7 +71,7 @@ def opened_model(
 
     def continued(prompts: list[Prompt], max_new_tokens: int) -> list[str]:
         sampling = sampling_config(max_new_tokens=max_new_tokens, temperature=0.0)
-        samples = generate(decoder(), tokenizer, prompts, [0] * len(prompts), sampling, 1)
+        samples = Sampler(decoder(), tokenizer, sampling).samples(prompts, [0] * len(prompts))
         return [sample.text for sample in samples]
 
     return Opened(

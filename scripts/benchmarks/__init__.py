@@ -1,15 +1,13 @@
 """The measurements of `scripts/benchmark.py`.
 
-quality_cases    time to quality: the texts, the peers, the targets
-cases            all other cases: the measurements, the unit, the target
-quality_running  trains the peers, then minigpt until it reaches their scores
-rounds           measures A B A B, each in a separate process (`worker`)
-held_out         the score on held-out text, the same function for both sides
-quality          evaluation during training, and the time at which a score is reached
-quality_report, report    turn measured values into ratios, tables and JSON
-limits           the roofline of the machine: matrix products and copies
-our_*            minigpt
-tutorial, torch_gpt2, torch_qwen3, keras_hub_gpt, gpt2_quality, nanogpt, tokenizers_bpe, llama_cpp
-                 the programs it is compared with
-first_word       starts `minigpt sample` and the scripts *_sample, and waits for their first word
+cases       what is measured, and with what it is compared
+worker      runs one measurement in a process
+measuring   memory, the speed of steady steps, the sizes of the models, an artificial text
+ours        minigpt: training, start, sampling, export, engine, first word
+tutorial    the Keras tutorial's program
+torch_gpt2  GPT-2 of transformers in PyTorch
+nanogpt     nanoGPT's model and settings for a CPU
+llama_cpp   llama.cpp, through its Python binding
+quality     the time until held-out text is predicted as well as by a peer
+serving     `minigpt serve` and llama.cpp's server
 """

@@ -1,23 +1,33 @@
 """Measures the speed of llama.cpp, through its Python binding `xllamacpp`."""
 
 import statistics
+from typing import Any
 
-from benchmarks.llama_sample import parameters
-from benchmarks.measuring import Context, Outcome
-from benchmarks.our_engine import PROMPT, SIZES, portable_file
+from benchmarks.measuring import ENGINE, Outcome
+from benchmarks.ours import ENGINE_PROMPT, portable_file
 
 
-def generation(context: Context, model: str, weights: str, new_tokens: int, calls: int) -> Outcome:
-    """Measures tokens per second on one thread, as llama.cpp counts them, without the first call."""
+def server(path: str, threads: int, context: int, texts: int = 1) -> Any:
+    """Returns llama.cpp's server for a number of texts at a time; an empty run precedes the first one."""
     import xllamacpp
 
-    path = str(portable_file(context, model, weights))
-    server = xllamacpp.Server(parameters(path, 1, SIZES[model].context, warmup=True))
+    wanted = xllamacpp.CommonParams()
+    wanted.model.path = path
+    wanted.n_ctx = context * texts
+    wanted.n_parallel = texts
+    wanted.warmup = True
+    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
+    return xllamacpp.Server(wanted)
+
+
+def generation(model: str, weights: str, new_tokens: int, calls: int) -> Outcome:
+    """Measures tokens per second on one thread, as llama.cpp counts them, without the first call."""
+    opened = server(str(portable_file(model, weights)), 1, ENGINE[model].context)
     speeds = []
     for _ in range(1 + calls):
-        answer = server.handle_completions(
+        answer = opened.handle_completions(
             {
-                "prompt": PROMPT,
+                "prompt": ENGINE_PROMPT,
                 "n_predict": new_tokens,
                 "temperature": 0,
                 "top_k": 1,
@@ -26,7 +36,7 @@ def generation(context: Context, model: str, weights: str, new_tokens: int, call
             }
         )
         timings = answer["timings"]
-        if (timings["prompt_n"], timings["predicted_n"]) != (len(PROMPT), new_tokens):
+        if (timings["prompt_n"], timings["predicted_n"]) != (len(ENGINE_PROMPT), new_tokens):
             raise ValueError(f"{timings}: other numbers of tokens")
         speeds.append(timings["predicted_per_second"])
     return {"value": statistics.median(speeds[1:])}

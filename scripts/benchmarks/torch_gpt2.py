@@ -1,15 +1,11 @@
 """Measures GPT-2 of `transformers` in PyTorch: training, eager and compiled, and `generate`."""
 
-import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
-from benchmarks.measuring import Context, Outcome, SteadySpeed, needs_compiler, resident
-from benchmarks.our_training import SIZES
-from benchmarks.sizes import GPT2_124M, SMALL, Sizes
+import torch
+import transformers.models.gpt2.modeling_gpt2  # noqa: F401 - Before memory is counted.
 
-FIRST = 2
+from benchmarks.measuring import DEFAULT, SMALL, Outcome, Sizes, SteadySpeed, timed
 
 
 def build(sizes: Sizes) -> Any:
@@ -34,38 +30,16 @@ def build(sizes: Sizes) -> Any:
     )
 
 
-def speed(context: Context, system: str, compiled: bool, steps: int, seconds: float) -> Outcome:
-    """Measures tokens per second of GPT-2; see `training_speed`."""
-    import transformers.models.gpt2.modeling_gpt2  # noqa: F401
-
-    return training_speed(build, SIZES[system], compiled, steps, seconds)
-
-
-def training_speed(
-    build: Callable[[Sizes], Any], sizes: Sizes, compiled: bool, steps: int, seconds: float
-) -> Outcome:
-    """Measures tokens per second with fused AdamW, as transformers' Trainer uses it, and clipping.
-
-    Memory counts from the call of this function: import the model's module before it.
-
-    Args:
-      build: returns the model.
-      compiled: whether the model is compiled with torch.compile.
-      steps, seconds: the measurement ends after at least this many steps and this much time.
-    """
-    if compiled and (reason := needs_compiler()):
-        return {"skipped": reason}
-    import torch
-
-    imported = resident()
+def speed(compiled: bool, steps: int, seconds: float) -> Outcome:
+    """Measures tokens per second with fused AdamW, as transformers' Trainer uses it, and clipping."""
+    steady = SteadySpeed(DEFAULT.tokens_per_step, steps, seconds)
     torch.manual_seed(0)
-    model = build(sizes).train()
+    model = build(DEFAULT).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True
     )
     run = torch.compile(model) if compiled else model
-    rows = torch.randint(sizes.vocab_size, (8, sizes.batch_size, sizes.length + 1))
-    steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
+    rows = torch.randint(DEFAULT.vocab_size, (8, DEFAULT.batch_size, DEFAULT.length + 1))
     step, over = 0, False
     while not over:
         batch = rows[step % len(rows)]
@@ -79,37 +53,25 @@ def training_speed(
         loss.item()
         step += 1
         over = steady.seen(step)
-    return {
-        "value": steady.tokens_per_second,
-        "memory": resident("VmHWM") - imported,
-        "steps": steady.counted,
-    }
+    return steady.outcome()
 
 
-def generation(context: Context, model: str, rows: int, new_tokens: int, calls: int) -> Outcome:
-    """Measures tokens per second of `generate` with top-k 10, without the first call."""
-    import torch
-
-    sizes = GPT2_124M if model == "124m" else SMALL
+def generation(rows: int, new_tokens: int, calls: int) -> Outcome:
+    """Measures tokens per second of `generate` with top-k 10."""
     torch.manual_seed(0)
-    gpt = build(sizes).eval()
+    gpt = build(SMALL).eval()
     prompt = torch.ones((rows, 1), dtype=torch.long)
 
-    def call(count: int) -> None:
+    def call(number: int) -> None:
         out = gpt.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
             do_sample=True,
             top_k=10,
-            min_new_tokens=count,
-            max_new_tokens=count,
+            min_new_tokens=new_tokens,
+            max_new_tokens=new_tokens,
         )
-        assert out.shape == (rows, 1 + count)
+        assert out.shape == (rows, 1 + new_tokens)
 
-    call(8)
-    taken = []
-    for _ in range(calls):
-        began = time.perf_counter()
-        call(new_tokens)
-        taken.append(time.perf_counter() - began)
-    return {"value": rows * new_tokens / statistics.median(taken)}
+    seconds, _ = timed(call, calls)
+    return {"value": rows * new_tokens / seconds}

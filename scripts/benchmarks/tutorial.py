@@ -4,16 +4,22 @@ Sizes and settings are the tutorial's (https://keras.io/examples/generative/text
 the code is ours.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.keras_fit import fit_speed
-from benchmarks.measuring import Context, Outcome
-from benchmarks.sizes import DEFAULT, WORDS, Sizes
-from benchmarks.watching import Finished, watch
+from benchmarks.measuring import (
+    DEFAULT,
+    WORDS,
+    Finished,
+    Outcome,
+    Sizes,
+    SteadySpeed,
+    seconds_since_start,
+    timed,
+    watching,
+)
 
 RATE = 0.1
 # As in the tutorial, every punctuation target becomes a word.
@@ -81,106 +87,79 @@ def block(sizes: Sizes, x: Any, dropout: float) -> Any:
     return TransformerBlock()(x)
 
 
-def speed(context: Context, jit: bool | str, steps: int, seconds: float) -> Outcome:
-    """Measures tokens per second of `fit` with prepared batches, without vectorizing text."""
-    return fit_speed(lambda: build(WORDS, jit), WORDS, 4, steps, seconds)
-
-
-def losses(context: Context, steps: int) -> Outcome:
-    """Returns the loss after the same updates as `our_training.losses`, from its weights and batches."""
-    import numpy as np
-
-    from benchmarks.our_training import batch_loss
-
-    with np.load(context.work / "words.npz") as saved:
-        arrays = dict(saved)
-    model = build(WORDS, True, dropout=0.0)
-    set_weights(model, arrays)
-    for inputs, targets in zip(arrays["inputs"][:steps], arrays["targets"][:steps], strict=True):
-        model.train_on_batch(inputs, targets)
-    return {"value": batch_loss(model, arrays["inputs"][steps], arrays["targets"][steps])}
-
-
-def quality(context: Context, seconds: Sequence[float]) -> Outcome:
-    """Trains on the first 81 words of each review; evaluates after these seconds since the start."""
+def speed(jit: bool, steps: int, seconds: float) -> Outcome:
+    """Measures tokens per second of `fit` with prepared batches of random tokens, without text."""
     import keras
+    import numpy as np
     import tensorflow as tf
 
-    from benchmarks.keras_fit import nats_of
-    from benchmarks.quality import TimedEvaluation
-    from benchmarks.quality_texts import held_out_words, read_ids
+    steady = SteadySpeed(WORDS.tokens_per_step, steps, seconds)
 
-    train, val, facts = read_ids(context, "words")
-    evaluation: TimedEvaluation
-
-    def observe(model: Any, step: int, event: str) -> None:
-        nonlocal evaluation
-        if event == "begin":
-            held_out = held_out_words(val, facts["vocab_size"])
-            evaluation = TimedEvaluation(context, held_out, nats_of(model), ends=seconds)
-        else:
-            evaluation.evaluate_if_due(step)
-        if evaluation.is_over:
+    def observe(model: Any, step: int) -> None:
+        if step and steady.seen(step):
             raise Finished
 
-    watch(observe)
+    keras.utils.set_random_seed(0)
+    rows = np.random.default_rng(0).integers(
+        WORDS.vocab_size, size=(4 * WORDS.batch_size, WORDS.length + 1), dtype=np.int32
+    )
+    dataset = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
+    dataset = dataset.repeat().batch(WORDS.batch_size, drop_remainder=True).prefetch(2)
+    with suppress(Finished):
+        build(WORDS, jit).fit(dataset, verbose=0, callbacks=[watching(observe)])
+    return steady.outcome()
+
+
+def quality(seconds: float) -> Outcome:
+    """Trains on the first 81 words of each review for so many seconds since the start of the process."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from benchmarks.quality import keras_score, seconds_of_training
+
+    train, held_out = np.load("words-train.npy"), np.load("words-val.npy")
+    seconds_trained = 0.0
+
+    def observe(model: Any, step: int) -> None:
+        nonlocal seconds_trained
+        if (seconds_trained := seconds_of_training()) >= seconds:
+            raise Finished
+
     keras.utils.set_random_seed(0)
     rows = tf.data.Dataset.from_tensor_slices((train[:, :-1], train[:, 1:]))
     rows = rows.shuffle(len(train)).repeat().batch(WORDS.batch_size).prefetch(2)
+    model = build(WORDS, "auto")
     with suppress(Finished):
-        build(WORDS, "auto").fit(rows, verbose=0)
-    return evaluation.outcome()
+        model.fit(rows, verbose=0, callbacks=[watching(observe)])
+    return {"value": seconds_trained, "score": keras_score(model, held_out)}
 
 
-def set_weights(model: Any, arrays: dict[str, Any]) -> None:
-    """Assigns named arrays to the layers of a model with one block."""
-    embedding, body, head = model.layers[-3:]
-    attention = body.attention
-    places = {
-        "tokens": embedding.tokens.embeddings,
-        "positions": embedding.positions.embeddings,
-        "head_kernel": head.kernel,
-        "head_bias": head.bias,
-    }
-    for name in ("query", "key", "value", "output"):
-        layer = getattr(attention, f"_{name}_dense")
-        places |= {f"{name}_kernel": layer.kernel, f"{name}_bias": layer.bias}
-    for name in ("expand", "contract"):
-        layer = getattr(body, name)
-        places |= {f"{name}_kernel": layer.kernel, f"{name}_bias": layer.bias}
-    for name in ("norm1", "norm2"):
-        layer = getattr(body, name)
-        places |= {f"{name}_gamma": layer.gamma, f"{name}_beta": layer.beta}
-    for name, variable in places.items():
-        variable.assign(arrays[name])
-
-
-def write_stories(context: Context) -> Outcome:
+def write_stories() -> Outcome:
     """Writes the stories to a file, one per line, as the tutorial reads them."""
     from minigpt.corpus.sources import stories
 
     lines = [story.replace("\n", " ") for story in stories()]
-    (context.work / "stories.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    Path("stories.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {"value": len(lines)}
 
 
-def start(context: Context, jit: bool | str, steps: int) -> Outcome:
+def start(jit: bool, steps: int) -> Outcome:
     """Measures seconds from the start of the process to an update, including text and vocabulary."""
     import keras  # noqa: F401
 
     seconds = 0.0
 
-    def observe(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int) -> None:
         nonlocal seconds
-        if event == "step" and step >= steps:
-            seconds = context.seconds()
+        if step >= steps:
+            seconds = seconds_since_start()
             raise Finished
 
-    watch(observe)
-    batches = vectorized(context.work / "stories.txt", DEFAULT)
+    batches = vectorized(Path("stories.txt"), DEFAULT)
     model = build(DEFAULT, jit)
     with suppress(Finished):
-        model.fit(batches, verbose=0, epochs=25)
+        model.fit(batches, verbose=0, epochs=25, callbacks=[watching(observe)])
     return {"value": seconds}
 
 
@@ -208,33 +187,25 @@ def vectorized(path: Path, sizes: Sizes) -> Any:
     return lines.map(moved_on, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
+def callback(new_tokens: int, epochs: int) -> Outcome:
     """Measures the seconds of an epoch's sample; every token is a `predict` of the padded prompt."""
-    import statistics
-    import time
-
     import keras
     import numpy as np
 
-    sizes, taken = replace(WORDS, batch_size=1), []
-
-    class Sample(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            began = time.perf_counter()
-            ids = [11, 12, 13]
-            while len(ids) < 3 + new_tokens:
-                seen = ids[-sizes.length :]
-                padded = np.zeros((1, sizes.length), np.int32)
-                padded[0, : len(seen)] = seen
-                logits, _ = self.model.predict(padded, verbose=0)
-                ids.append(draw(logits[0][len(seen) - 1]))
-            taken.append(time.perf_counter() - began)
-
+    sizes = replace(WORDS, batch_size=1)
     keras.utils.set_random_seed(0)
-    inputs = np.ones((sizes.batch_size, sizes.length), np.int32)
-    build(sizes, "auto").fit(inputs, inputs, epochs=epochs, verbose=0, callbacks=[Sample()])
-    # The first sample includes compilation.
-    return {"value": statistics.median(taken[1:]), "first": taken[0]}
+    model = build(sizes, "auto")
+
+    def sample(epoch: int) -> None:
+        ids = [11, 12, 13]
+        while len(ids) < 3 + new_tokens:
+            seen = ids[-sizes.length :]
+            padded = np.zeros((1, sizes.length), np.int32)
+            padded[0, : len(seen)] = seen
+            logits, _ = model.predict(padded, verbose=0)
+            ids.append(draw(logits[0][len(seen) - 1]))
+
+    return {"value": timed(sample, epochs)[0]}
 
 
 def draw(logits: Any, k: int = 10) -> int:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import minigpt
 
 PACKAGE = Path(minigpt.__file__).parent
@@ -68,6 +70,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_filter_is_two_files_and_is_trained_sampled_and_exported(tiny_file, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "minigpt", ignore=shutil.ignore_patterns("__pycache__"))
     (example,) = re.findall(r"```diff\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)

@@ -36,25 +36,16 @@ def greedy(model: minigpt.TextModel, ids: list[int], limit: int) -> str:
 def test_an_answer_continues_the_ids_of_the_dialogue(chat_model, portable):
     tokenizer = chat_model.tokenizer
     (ids,) = tokenizer.encode_dialogues([DIALOGUE])
-    expected = greedy(chat_model, ids.tolist(), 12)
+    expected = greedy(chat_model, ids.tolist(), 6)
     for model in (chat_model, portable):
-        assert model.chat(DIALOGUE, 12, temperature=0) == expected
-        assert "".join(model.stream_chat(DIALOGUE, 12, temperature=0)) == expected
+        assert model.chat(DIALOGUE, 6, temperature=0) == expected
+        assert "".join(model.stream_chat(DIALOGUE, 6, temperature=0)) == expected
 
 
 def test_the_engine_draws_the_same_answers(chat_model, portable):
     for seed in range(3):
         arguments = {"seed": seed, "temperature": 0.8, "top_k": 5}
         assert chat_model.chat("C?", 10, **arguments) == portable.chat("C?", 10, **arguments)
-
-
-def test_by_default_an_answer_may_fill_the_context(portable):
-    free = [i for i in range(portable.vocab_size) if i != portable.tokenizer.end_id]
-    letters = [i for i in free if i not in portable.tokenizer.never_sampled_ids]
-    banned = [i for i in range(portable.vocab_size) if i not in letters[-3:]]
-    (ids,) = portable.tokenizer.encode_dialogues([[QUESTION]])
-    answer = portable.chat([QUESTION], banned_tokens=banned)
-    assert len(answer) == portable.max_len - len(ids)
 
 
 def test_the_oldest_turns_are_left_out_if_the_context_is_full(portable):
@@ -65,9 +56,20 @@ def test_the_oldest_turns_are_left_out_if_the_context_is_full(portable):
     assert portable.chat([rules, *turn * 9, QUESTION], **arguments) == kept
 
 
-def test_a_question_that_is_too_long_is_refused(portable):
-    with pytest.raises(UserError, match="the prompt has 102 tokens; should have at most 56"):
-        portable.chat("x" * 100, 8)
+def test_the_limits_of_a_dialogue(portable):
+    for wrong, named in (
+        ("x" * 100, "at most 56"),
+        ("\ud800", "content"),
+        ([{"role": "assistant", "content": "a"}], "role"),
+    ):
+        with pytest.raises(UserError, match=named):
+            portable.chat(wrong, 8)
+    # By default, an answer may fill the context.
+    tokenizer = portable.tokenizer
+    kept = [i for i in range(portable.vocab_size) if i not in tokenizer.never_sampled_ids][-3:]
+    banned = [i for i in range(portable.vocab_size) if i not in kept]
+    (ids,) = tokenizer.encode_dialogues([[QUESTION]])
+    assert len(portable.chat([QUESTION], banned_tokens=banned)) == portable.max_len - len(ids)
 
 
 def test_names_of_roles_in_a_message_are_text(chat_model, portable):
@@ -83,12 +85,3 @@ def test_a_model_of_text_has_no_chat(opened, tiny_run):
     for model in (opened, minigpt.load_portable(tiny_run.portable_file)):
         with pytest.raises(UserError, match="was not trained on dialogues"):
             model.chat("a")
-
-
-def test_messages_that_cannot_be_used_are_refused(portable):
-    with pytest.raises(UserError, match="message 1: role = 'assistant'"):
-        portable.chat([{"role": "assistant", "content": "a"}])
-    with pytest.raises(UserError, match="not valid Unicode"):
-        portable.chat("\ud800")
-    with pytest.raises(UserError, match="temperature"):
-        portable.chat("a", temperature=-1)

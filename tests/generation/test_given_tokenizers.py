@@ -119,34 +119,3 @@ def test_transformers(tmp_path, monkeypatch):
     assert sampled(generator, favoring(tokenizer.eos_token_id))[0][1] == ""
     # The same tokenizer without its wrapper of transformers.
     assert GivenTokenizer(trained).encode("this movie").tolist() == tokenizer.encode("this movie")
-
-
-@pytest.mark.slow
-def test_keras_hub(monkeypatch, tmp_path):
-    """The model of the example "GPT text generation from scratch with KerasHub", smaller."""
-    keras_hub = pytest.importorskip("keras_hub", reason="needs keras_hub: pip install keras-hub")
-    code = documented("tensorflow_text").partition("\n\nmodel = ")[0]
-    names = {}
-    exec(code.replace("tokenizer.vocab_size()", "tokenizer.vocabulary_size()"), names)
-    words = ["[PAD]", "[UNK]", "[BOS]", "the", "cat", "##s", "sat", "."]
-    tokenizer = names["Wrapped"](keras_hub.tokenizers.WordPieceTokenizer(words, lowercase=True))
-    inputs = keras.layers.Input((None,), dtype="int32")
-    x = keras_hub.layers.TokenAndPositionEmbedding(8, 11, 16, mask_zero=True)(inputs)
-    for _ in range(2):
-        x = keras_hub.layers.TransformerDecoder(num_heads=2, intermediate_dim=16)(x)
-    model = keras.Model(inputs, keras.layers.Dense(8)(x))
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    shown = []
-    generator = minigpt.TextGenerator(
-        20, ["the cats", "the"], tokenizer, show=lambda *pair: shown.append(pair), temperature=0.0
-    )
-    generator.set_model(model)
-    generator.on_train_begin()
-    assert generator._decoder.model.max_len == 11
-    ids = np.random.default_rng(0).integers(3, 8, (4, 10))
-    model.fit(ids[:, :-1], ids[:, 1:], verbose=0, callbacks=[generator])
-    assert [prompt for prompt, _ in shown] == ["the cats", "the"]
-    ids = [3, 4, 5]
-    for _ in range(20):
-        ids.append(int(np.array(model(np.array([ids[-11:]])))[0, -1].argmax()))
-    assert shown[0][1] == tokenizer.decode(ids)[len("the cats") :]

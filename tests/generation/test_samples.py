@@ -32,19 +32,14 @@ DTYPES = {
     "stop": tf.string,
 }
 CASES = [
-    {},
-    {"temperature": 0.0},
     {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "seed": 3},
-    {"repetition_penalty": 1.5, "num_samples": 3, "seed": 5},
-    {"stop": ["figs", ". "], "num_samples": 3},
-    {"stop": ["\n"], "banned_tokens": [1]},
-    {"beams": 4, "length_penalty": 0.6},
-    {"beams": 3, "num_samples": 2, "stop": ["."], "repetition_penalty": 1.2, "banned_tokens": [70]},
-    {"max_new_tokens": 0},
+    {"stop": ["figs", ". "], "num_samples": 3, "repetition_penalty": 1.5, "banned_tokens": [1]},
     {"temperature": 1.3, "typical_p": 0.4, "min_p": 0.01, "seed": 2},
+    {"beams": 3, "num_samples": 2, "stop": ["."], "length_penalty": 0.6, "banned_tokens": [70]},
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_export_gives_the_text_of_python(opened, signatures, case):
     settings = {**DEFAULTS, **case}
@@ -58,21 +53,18 @@ def test_the_export_gives_the_text_of_python(opened, signatures, case):
     assert [text.decode() for text in texts.numpy().reshape(-1)] == expected
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if not {"beams", "num_samples"} & set(case)], ids=str
-)
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_the_pieces_of_a_stream_join_to_the_text(opened, prompt, case):
-    settings = {**DEFAULTS, **case}
-    del settings["num_samples"]
-    pieces = list(opened.stream(prompt, **settings))
-    assert "".join(pieces) == opened.generate(prompt, **settings)[0]
-    assert all(pieces)
-    if settings["max_new_tokens"] and not settings["stop"]:
-        assert len(pieces) > 5
+@pytest.mark.parametrize("settings", [{"seed": 3}, {"stop": ["\n"], "banned_tokens": [1]}], ids=str)
+def test_the_pieces_of_a_stream_join_to_the_text(opened_without_xla, settings):
+    opened = opened_without_xla
+    for prompt in PROMPTS:
+        pieces = list(opened.stream(prompt, 32, top_k=0, **settings))
+        assert "".join(pieces) == opened.generate(prompt, 32, top_k=0, **settings)[0]
+        assert all(pieces)
+    assert len(pieces) > 5
 
 
-def test_a_stream_holds_back_the_possible_start_of_a_stop_string(opened):
+def test_a_stream_holds_back_the_possible_start_of_a_stop_string(opened_without_xla):
+    opened = opened_without_xla
     text = opened.generate("Ana sat", 32, temperature=0.0)[0]
     stop = text[10:14]
     pieces = list(opened.stream("Ana sat", 32, temperature=0.0, stop=[stop]))
@@ -117,43 +109,34 @@ def test_tokens_end_with_the_one_that_completed_the_stop_string(opened_without_x
     assert "figs" not in opened.tokenizer.continuation(ids, stopped.tokens[:-1])
 
 
-def test_beams_are_distinct_and_the_best_comes_first(opened):
-    texts = opened.generate("Ana sat", 20, beams=4, num_samples=4)
+def test_beams_are_distinct_and_the_best_comes_first(opened_without_xla):
+    texts = opened_without_xla.generate("Ana sat", 12, beams=4, num_samples=4)
     assert len(set(texts)) == 4
-    assert texts[:2] == opened.generate("Ana sat", 20, beams=4, num_samples=2)
+    assert texts[:2] == opened_without_xla.generate("Ana sat", 12, beams=4, num_samples=2)
 
 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"top_k": -1}, "top_k = -1: "),
-        ({"temperature": float("nan")}, "temperature = nan: "),
-        ({"stop": [""]}, "stop = "),
-        ({"tok_k": 3}, "tok_k = 3: unknown setting; did you mean top_k?"),
-        ({"banned_tokens": [10**6]}, "banned_tokens = 1000000"),
-        ({"beams": 2, "num_samples": 3}, "num_samples = 3"),
-        ({"num_samples": 0}, "num_samples = 0: should be at least 1"),
-        ({"max_new_tokens": "a"}, "max_new_tokens = 'a': should be a valid integer"),
-        ({"seed": 2**31 - 1, "num_samples": 2}, "seed = "),
-        ({"max_new_tokens": 10**9}, "max_new_tokens = 1000000000: "),
+        ({"top_k": -1}, "top_k"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"stop": [""]}, "stop"),
+        ({"tok_k": 3}, "tok_k"),
+        ({"banned_tokens": [10**6]}, "banned_tokens"),
+        ({"beams": 2, "num_samples": 3}, "num_samples"),
+        ({"num_samples": 0}, "num_samples"),
+        ({"max_new_tokens": "a"}, "max_new_tokens"),
+        ({"seed": 2**31 - 1, "num_samples": 2}, "seed"),
+        ({"prompts": "Ana \udcff"}, "prompts"),
     ],
 )
-def test_refused(opened, settings, named):
-    with pytest.raises(UserError, match=None) as refused:
-        opened.generate("Ana", **settings)
-    assert str(refused.value).startswith(named)
+def test_a_refusal_names_the_setting(opened_without_xla, settings, named):
+    with pytest.raises(UserError) as refused:
+        opened_without_xla.generate(**{"prompts": "Ana", **settings})
+    (line,) = refused.value.problems
+    assert line.startswith(f"{named} = ") and "\n" not in line
 
 
-def test_num_samples_is_an_integer(opened):
-    with pytest.raises(TypeError, match=r"`num_samples` must be an integer. Received: 2.0"):
-        opened.generate("Ana", num_samples=2.0)
-
-
-def test_refused_prompt(opened):
-    with pytest.raises(UserError, match="half of a surrogate pair"):
-        opened.generate("Ana \udcff")
-
-
-def test_beams_are_not_streamed(opened):
+def test_beams_are_not_streamed(opened_without_xla):
     with pytest.raises(UserError, match="beams = 2"):
-        list(opened.stream("Ana", beams=2))
+        opened_without_xla.stream("Ana", beams=2)

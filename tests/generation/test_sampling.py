@@ -10,7 +10,6 @@ import tensorflow as tf
 from minigpt.generation.sampling import (
     FEW_CANDIDATES,
     SamplingSettings,
-    apply_temperature,
     ban,
     draw,
     penalize_repetition,
@@ -78,21 +77,16 @@ def most_typical(probabilities, typical_p):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
-        {"temperature": 0.5},
         {"temperature": 2.0, "top_k": 3},
-        {"top_p": 0.7},
         {"temperature": 1.5, "top_k": 4, "top_p": 0.6},
-        {"min_p": 0.4},
         {"temperature": 1.5, "top_k": 5, "top_p": 0.99, "min_p": 0.2},
-        {"typical_p": 0.4},
         {"temperature": 1.5, "top_k": 5, "top_p": 0.95, "min_p": 0.1, "typical_p": 0.8},
     ],
     ids=str,
 )
 def test_drawn_frequencies_agree_with_the_probabilities(settings):
     logits = [0.3, 2.0, -1.0, 1.2, 1.1, -0.5]
-    draws = 100_000
+    draws = 20_000
     expected = expected_probabilities(logits, **settings) * draws
     found = np.bincount(sample_many(logits, draws, **settings), minlength=6)
     assert (found[expected == 0] == 0).all()
@@ -160,13 +154,6 @@ def test_typical_p_with_ties_and_at_its_limits():
     assert (sample(logits, seeds, step, greedy) == tf.argmax(logits, 1, tf.int32)).numpy().all()
 
 
-def test_temperature_divides_differences():
-    candidates = tf.constant([[3.0, 2.0, -1.0]])
-    np.testing.assert_allclose(apply_temperature(candidates, tf.constant(0.5)), [[0, -2, -8]])
-    for extreme in (1e-30, 1e30):
-        assert not np.isnan(apply_temperature(candidates, tf.constant(extreme))).any()
-
-
 def test_a_draw_depends_only_on_its_seed_and_step():
     logits = tf.random.stateless_normal([1, 50], [1, 2])
 
@@ -179,11 +166,6 @@ def test_a_draw_depends_only_on_its_seed_and_step():
     assert drawn(2, [7, 7], 4).tolist() == [alone[7]] * 2
     assert drawn(20, list(range(20)), 5).tolist() != alone
     assert len(set(alone)) > 3
-
-
-def test_masked_candidates_are_never_drawn():
-    minus = -float("inf")
-    assert set(sample_many([minus, 0.0, minus, 0.0], 200)) == {1, 3}
 
 
 def test_a_broken_model_does_not_crash_the_process():
@@ -211,24 +193,13 @@ def test_distributions_are_those_of_transformers(number):
     assert ((found > 0) == (FIXTURE["probabilities"][number] > 0)).all()
 
 
-@pytest.mark.parametrize("none", [1.0, 0.0, -2.0])
-def test_no_repetition_penalty(none):
-    logits = tf.constant([[1.0, -2.0]])
-    seen = tf.constant([[True, True]])
-    assert (penalize_repetition(logits, seen, tf.constant(none)) == logits).numpy().all()
-
-
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(
     "settings",
     [
-        SamplingSettings(top_k=FEW_CANDIDATES),
-        SamplingSettings(top_k=10, temperature=0.7, top_p=0.9),
-        SamplingSettings(top_k=3, min_p=0.1),
+        SamplingSettings(top_k=FEW_CANDIDATES, temperature=0.7, top_p=0.9, min_p=0.1),
         SamplingSettings(top_k=30, typical_p=0.5),
-        SamplingSettings(temperature=0.0),
         SamplingSettings(temperature=0.0, top_k=200),
-        SamplingSettings(top_k=1),
     ],
 )
 def test_few_candidates_draw_the_same_as_all(settings, jit):

@@ -14,15 +14,24 @@ def opened(opened_without_xla):
     return opened_without_xla
 
 
-@pytest.mark.parametrize("prompts", [5, None, [5], ["Ana", None], b"Ana"])
-def test_prompts_are_strings(opened, prompts):
-    with pytest.raises(TypeError, match="`prompts` must be a string or a sequence of strings"):
-        opened.generate(prompts)
-
-
-def test_a_streamed_prompt_is_a_string(opened):
-    with pytest.raises(TypeError, match="`prompt` must be a string"):
-        opened.stream(["Ana"])
+@pytest.mark.parametrize(
+    ("method", "arguments", "named"),
+    [
+        *(
+            ("generate", {"prompts": wrong}, "prompts")
+            for wrong in (5, None, ["Ana", None], b"Ana")
+        ),
+        *(("generate", {"seed": wrong}, "seed") for wrong in (1.5, "1", None, [1, None])),
+        ("generate", {"num_samples": 2.0}, "num_samples"),
+        ("stream", {"prompt": ["Ana"]}, "prompt"),
+        ("log_probabilities", {"text": ["Ana"]}, "text"),
+        ("embed", {"texts": [5]}, "texts"),
+        ("evaluate", {"texts": [5]}, "texts"),
+    ],
+)
+def test_a_wrong_type_is_named(opened, method, arguments, named):
+    with pytest.raises(TypeError, match=f"`{named}`"):
+        getattr(opened, method)(**arguments)
 
 
 def test_seeds_may_be_an_array(opened):
@@ -30,21 +39,15 @@ def test_seeds_may_be_an_array(opened):
     assert [sample.seed for sample in found] == [1, 2]
     assert opened.samples("Ana", 5, seed=np.array([1]))[0].seed == 1
     assert all(type(sample.seed) is int for sample in found)
-    with pytest.raises(ValueError, match=r"seeds of shape \(2,\) for 1 prompts"):
+    with pytest.raises(ValueError, match="`seed`"):
         opened.samples("Ana", seed=np.array([1, 2]))
-    with pytest.raises(ValueError, match=r"seeds of shape \(1, 2\) for 2 prompts"):
+    with pytest.raises(ValueError, match="`seed`"):
         opened.samples(["Ana", "Ana"], seed=np.array([[1, 2]]))
-
-
-@pytest.mark.parametrize("seed", [1.5, "1", None, [1, None], np.array([0.5])])
-def test_seeds_are_integers(opened, seed):
-    with pytest.raises(TypeError, match="`seed` must be one integer or one per prompt"):
-        opened.generate("Ana", seed=seed)
 
 
 @pytest.mark.parametrize("run", [None, 5, b"runs"])
 def test_load_takes_a_run_or_a_path(run):
-    with pytest.raises(TypeError, match="`run` must be a Run or the path of one"):
+    with pytest.raises(TypeError, match="`run`"):
         minigpt.load(run)
 
 
@@ -52,22 +55,11 @@ def test_load_takes_a_run_or_a_path(run):
 def test_token_ids_are_integers_of_the_vocabulary(opened, method):
     call = getattr(opened, method)
     assert call([[5, 6, 7]]).shape[:2] == (1, 3)
-    with pytest.raises(TypeError, match=r"`token_ids` must be integers. Received: .*float64"):
+    with pytest.raises(TypeError, match="`token_ids`"):
         call([[5.0, 6.0]])
-    with pytest.raises(ValueError, match=r"shape \[B, T\] with T ≤ max_len = 16"):
-        call([5, 6])
-    with pytest.raises(ValueError, match=r"shape \(1, 17\)"):
-        call(np.zeros((1, 17), int))
-    for outside in (-1, 320, 2**40):
-        with pytest.raises(ValueError, match="`token_ids` must be from 0 to 319"):
-            call([[5, outside]])
-
-
-def test_the_repr_tells_sizes(opened):
-    assert repr(opened) == (
-        f"TextModel(GPT of {opened.model.count_params():,} parameters, max_len=16, "
-        "byte_pair vocabulary of 320)"
-    )
+    for wrong in ([5, 6], np.zeros((1, 17), int), [[5, -1]], [[5, 320]], [[2**40]]):
+        with pytest.raises(ValueError, match="`token_ids`"):
+            call(wrong)
 
 
 def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
@@ -77,13 +69,13 @@ def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
     expected = opened.samples(["Ana", "Béla"], 12, **arguments)
     expected_beams = opened.samples(["Ana", "Béla"], 12, **beams)
     sizes = []
-    draw_batch = samples._Sampler.draw_batch
+    draw_batch = samples.Sampler._draw_batch
 
     def recording(self, rows):
         sizes.append(len(rows))
         return draw_batch(self, rows)
 
-    monkeypatch.setattr(samples._Sampler, "draw_batch", recording)
+    monkeypatch.setattr(samples.Sampler, "_draw_batch", recording)
     row_bytes = opened._decoder.model.row_bytes(50)
     monkeypatch.setattr(samples, "machine_bytes", lambda: 4 * row_bytes)
     monkeypatch.setattr(samples, "MEMORY_SHARE", 1.0)
@@ -111,7 +103,7 @@ def test_memory_that_runs_out_is_one_line(opened, monkeypatch):
     def exhausted(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\nmore")
 
-    monkeypatch.setattr(samples._Sampler, "draw_batch", exhausted)
+    monkeypatch.setattr(samples.Sampler, "_draw_batch", exhausted)
     with pytest.raises(UserError, match="needs more memory; this machine has") as refused:
         opened.samples("Ana")
     assert "\n" not in str(refused.value)

@@ -74,40 +74,23 @@ def test_the_padding_of_a_source_has_no_effect(translator):
     assert found(END) == found(11)
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_enough_beams_find_the_best_of_all(model, translator, length_penalty):
+def test_enough_beams_find_the_best_of_all(model, translator):
     """Against all targets of at most 3 tokens, enumerated; longer ones are cut."""
     drawable = [token for token in range(VOCAB_SIZE) if token not in (0, 1, END)]
     all_of = np.array(list(itertools.product(drawable, repeat=3)))
-    found = translate_ids(translator, SOURCES, 3, 150, length_penalty)
+    found = translate_ids(translator, SOURCES, 3, 150, 1.0)
     for source, ids in zip(SOURCES, found, strict=True):
         scores = log_probabilities(model, source, all_of)
         chosen = np.take_along_axis(scores, all_of[:, :, None], axis=2)[:, :, 0].cumsum(axis=1)
         candidates = {
-            tuple(target): total / 3**length_penalty
-            for target, total in zip(all_of, chosen[:, 2], strict=True)
+            tuple(target): total / 3 for target, total in zip(all_of, chosen[:, 2], strict=True)
         }
         candidates[()] = scores[0, 0, END]
         for length in (1, 2):
             totals = chosen[:, length - 1] + scores[:, length, END]
             for target, total in zip(all_of[:, :length], totals, strict=True):
-                candidates[tuple(target)] = total / (length + 1) ** length_penalty
+                candidates[tuple(target)] = total / (length + 1)
         assert tuple(ids) == max(candidates, key=candidates.__getitem__)
-
-
-def test_beams_find_what_greedy_misses(model, translator):
-    def mean(source, target):
-        whole = [*target, END][:6]
-        scores = log_probabilities(model, source, [whole])[0]
-        return scores[np.arange(len(whole)), whole].mean()
-
-    greedy = [
-        mean(*both) for both in zip(SOURCES, translate_ids(translator, SOURCES, 6), strict=True)
-    ]
-    four = translate_ids(translator, SOURCES, 6, beams=4, length_penalty=1.0)
-    searched = [mean(*both) for both in zip(SOURCES, four, strict=True)]
-    assert all(a >= b - 1e-5 for a, b in zip(searched, greedy, strict=True))
-    assert max(a - b for a, b in zip(searched, greedy, strict=True)) > 0.05
 
 
 def test_no_sources_and_no_tokens(translator):
@@ -115,11 +98,6 @@ def test_no_sources_and_no_tokens(translator):
     for beams in (1, 2):
         (found,) = translate_ids(translator, SOURCES[:1], 0, beams)
         assert found.tolist() == []
-
-
-def test_targets_have_at_most_max_len_tokens(model, translator):
-    ids, lengths = translator.translate(tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0)
-    assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
 
 
 def test_the_current_weights_are_used(model, translator):

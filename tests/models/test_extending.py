@@ -2,6 +2,8 @@
 
 from typing import get_args
 
+import pytest
+
 from minigpt.config import GPTConfig
 from minigpt.models.layers.activations import ACTIVATIONS
 from minigpt.models.layers.positions import POSITIONS
@@ -94,6 +96,7 @@ assert line.endswith(problem), line
 """
 
 
+@pytest.mark.slow
 def test_each_example_changes_two_files_and_works(tmp_path):
     package = ExtendedPackage(tmp_path)
     examples = package.apply("adding-to-the-model.md")

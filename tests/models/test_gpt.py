@@ -12,18 +12,15 @@ from minigpt.corpus.datasets import without_threads
 from minigpt.models import GPT, build_gpt
 
 VOCAB_SIZE = 13
-KINDS = [
-    {"block": block, "position": position, "tie_embeddings": tie}
-    for block in ("post_norm", "pre_norm")
-    for position in ("learned", "sinusoidal")
-    for tie in (False, True)
-]
+ADDITIONS = {"value_residual": True, "convolution": 3, "ngrams": [2, 4], "ngram_rows": 16}
 MODERN = [
     {"block": "modern", "tie_embeddings": True},
     {"block": "modern", "tie_embeddings": False, "num_kv_heads": 1},
 ]
-ADDITIONS = {"value_residual": True, "convolution": 3, "ngrams": [2, 4], "ngram_rows": 16}
-KINDS += [
+KINDS = [
+    {"block": "post_norm", "position": "learned", "tie_embeddings": False},
+    {"block": "pre_norm", "position": "learned", "tie_embeddings": True},
+    {"block": "pre_norm", "position": "sinusoidal", "tie_embeddings": False},
     *MODERN,
     {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1},
     {"block": "modern", **ADDITIONS},
@@ -71,31 +68,24 @@ def test_cached_equals_uncached(model, ids):
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
 
 
-def test_logits_are_the_output_of_the_head(model, ids):
-    latents = model.latents(ids)
-    assert latents.shape == (3, 8, 8)
-    np.testing.assert_allclose(model.logits(latents), model(ids), rtol=1e-6)
-
-
-def test_reloads_with_the_same_logits(model, ids, tmp_path):
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[-2]], ids=["S1", "all additions"])
+def test_reloads_with_the_same_logits(kind, ids, tmp_path):
+    model = small_gpt(**kind)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(ids), model(ids))
     assert again.get_config() == model.get_config()
 
 
-def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
+def test_parts_of_kernels_that_muon_updates_by_themselves():
     sizes = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 6, "value_dim": 5, "ff_dim": 20}
     for block, projections, gates in (
         ("modern", (24, 12, 10), (20, 20)),
         ("pre_norm", None, (20,)),
     ):
-        model = small_gpt(block=block, **sizes)
-        model.save(tmp_path / "model.keras")
-        for found in (model, keras.models.load_model(tmp_path / "model.keras")):
-            for layer in found.blocks:
-                assert getattr(layer.attention.qkv.kernel, "muon_parts", None) == projections
-                assert layer.expand.kernel.muon_parts == gates
+        for layer in small_gpt(block=block, **sizes).blocks:
+            assert getattr(layer.attention.qkv.kernel, "muon_parts", None) == projections
+            assert layer.expand.kernel.muon_parts == gates
 
 
 def expected_parameters(config: GPTConfig, vocab_size: int) -> int:
@@ -139,12 +129,6 @@ def test_number_of_parameters_equals_the_formula(changes):
     assert build_gpt(config, VOCAB_SIZE).count_params() == expected_parameters(config, VOCAB_SIZE)
 
 
-def test_log_probabilities(model, ids):
-    logits = model(ids).numpy().astype("float64")
-    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    np.testing.assert_allclose(model.log_probabilities(ids), expected, atol=1e-5)
-
-
 def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int:
     """Returns the number of parameters of the built model. Its variables have no values."""
     try:
@@ -155,16 +139,13 @@ def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int
         keras.utils.clear_session()
 
 
-# test_encoder_decoder.py tests the configurations for pairs.
-PAIRS = {"translate_eng_deu", "vaswani_base", "vaswani_eng_deu"}
-
-
-@pytest.mark.parametrize("name", sorted(set(shipped_configs()) - PAIRS))
+@pytest.mark.parametrize("name", sorted(shipped_configs()))
 def test_shipped_configs_have_the_parameters_of_the_formula(name):
     config = load_config(name)
-    vocab_size = config.tokenizer.vocab_size
-    built = parameters_without_memory(config.model, vocab_size)
-    assert built == expected_parameters(config.model, vocab_size)
+    if config.model.kind == "gpt":  # test_encoder_decoder.py tests those for pairs.
+        vocab_size = config.tokenizer.vocab_size
+        built = parameters_without_memory(config.model, vocab_size)
+        assert built == expected_parameters(config.model, vocab_size)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +165,7 @@ def test_gpt2_has_the_published_number_of_parameters(name, parameters):
     assert (config.tokenizer.kind, config.model.max_len) == ("gpt2", 1024)
 
 
-@pytest.mark.parametrize(
-    "kind", [*KINDS[::5], *MODERN], ids=lambda kind: "-".join(map(str, kind.values()))
-)
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[-2]], ids=["S1", "all additions"])
 def test_overfits_one_batch(kind, ids):
     model = build_gpt(
         GPTConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
@@ -223,19 +202,3 @@ def test_heads_have_the_full_width_of_the_keras_example_unless_described_otherwi
     described = GPT(GPTConfig(**sizes, block="post_norm"), VOCAB_SIZE)
     assert described.config.head_dim == described.get_config()["head_dim"] == 4
     assert GPT.from_config(described.get_config()).config == described.config
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"block": "middle"}, "middle"),
-        ({"num_layers": 2000}, "less than or equal to 256"),
-        ({"kind": "encoder_decoder"}, "`config.kind` should be 'gpt'"),
-        ({"num_layer": 2}, "num_layer"),
-    ],
-)
-def test_settings_that_are_not_valid_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        GPT(vocab_size=VOCAB_SIZE, **{"embed_dim": 8, "num_heads": 2, **settings})
-    with pytest.raises(TypeError, match="vocab_size"):
-        GPT(GPTConfig())

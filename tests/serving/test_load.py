@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "measure_serving.py"
+ROOT = Path(__file__).parents[2]
 
 
 def measured(model: Path, seconds: int) -> dict:
-    command = [sys.executable, SCRIPT, model, "--seconds", seconds]
-    done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.serving.load", str(model), str(seconds)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     return json.loads(done.stdout)
 

@@ -1,14 +1,14 @@
-"""Arguments of the constructors of layers and models: their other names, and messages about wrong ones."""
+"""Arguments of the constructors of layers and models: their other names, and one check of their values."""
 
 import functools
 import inspect
-import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from minigpt.config.loading import problem_of
 from minigpt.config.model import (
     QWEN3,
     AnyTransformer,
@@ -31,53 +31,31 @@ ATTENTION_NAMES = {"key_dim": "head_dim", "dropout": "attention_dropout_rate"}
 
 
 def checked_arguments(other_names: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Returns a decorator of `__init__` that accepts other names and reports a wrong argument in one line.
+    """Returns a decorator of `__init__` that accepts other names of arguments; the signature stays.
 
-    The signature stays that of the constructor. Numbers of NumPy are converted to those of Python.
-
-    The constructor then raises a TypeError if an argument is missing or given twice, and a ValueError if a
-    setting is not valid.
+    Numbers of NumPy are converted to those of Python. The constructor then raises a TypeError if an
+    argument is given twice, and a ValueError, in one line, if a setting is not valid.
 
     Args:
       other_names: other name → name of the argument.
     """
 
     def decorate(constructor: Any) -> Any:
-        signature = inspect.signature(constructor)
-
         @functools.wraps(constructor)
         def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-            written: dict[str, str] = {}  # Argument → how the caller writes it.
             for other in other_names.keys() & kwargs.keys():
-                name = other_names[other]
-                if name in kwargs:
-                    same = sorted([written.get(name, name), other])
-                    raise TypeError(
-                        f"{type(self).__name__}() got {same[0]!r} and {same[1]!r}, which are the same "
-                        "argument"
-                    )
-                written[name] = other
+                if (name := other_names[other]) in kwargs:
+                    both = f"{name!r}, of which {other!r} is another name"
+                    raise TypeError(f"{type(self).__name__}() got multiple values for {both}")
                 kwargs[name] = kwargs.pop(other)
-            args = tuple(map(_plain, args))
-            kwargs = {name: _plain(value) for name, value in kwargs.items()}
+            plain = {name: _plain(value) for name, value in kwargs.items()}
             try:
-                given = signature.bind(self, *args, **kwargs).arguments
-            except TypeError as error:
-                message = str(error)
-                for name, other in written.items():
-                    message = message.replace(repr(name), f"{name!r}, given as {other!r}")
-                raise TypeError(f"{type(self).__name__}(): {message}") from None
-            try:
-                constructor(self, *args, **kwargs)
+                constructor(self, *map(_plain, args), **plain)
             except ValidationError as error:
-                given = {**given, **given.get("kwargs", {})}
-                problems = error.errors()
-                # Other values may be derived from a wrong one.
-                problems = [p for p in problems if _name_of(p) in given] or problems
-                raise ValueError("; ".join(_line(p, written) for p in problems)) from None
+                raise ValueError("; ".join(map(_line, error.errors()))) from None
 
         # Keras reads the signature without following `__wrapped__`.
-        construct.__signature__ = signature  # type: ignore[attr-defined]
+        construct.__signature__ = inspect.signature(constructor)  # type: ignore[attr-defined]
         return construct
 
     return decorate
@@ -119,26 +97,15 @@ def split_settings(
 def check_positive(**sizes: Any) -> None:
     """Raises a ValueError if a size is not a positive integer."""
     for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"`{name}` should be a positive integer. Received: {reprlib.repr(value)}"
-            )
+        if type(value) is not int or value < 1:
+            raise ValueError(f"`{name}` should be a positive integer. Received: {value!r:.80}")
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _name_of(problem: Any) -> str:
-    """Returns the setting of one of the errors of a pydantic `ValidationError`."""
-    # The location begins with the kind of model.
-    location = [part for part in problem["loc"] if isinstance(part, str)]
-    return location[1] if len(location) > 1 else "kind"
-
-
-def _line(problem: Any, written: Mapping[str, str]) -> str:
-    name, value = _name_of(problem), problem["input"]
-    message = problem["msg"].removeprefix("Input ").replace("model.", "")
-    if name == "kind":
-        value, message = value.get("kind"), f"should be one of {problem['ctx']['expected_tags']}"
-    return f"`{written.get(name, name)}` {message}. Received: {reprlib.repr(value)}"
+def _line(problem: Any) -> str:
+    """Returns the line for one of the errors of a pydantic `ValidationError`."""
+    line = problem_of({**problem, "loc": ("model", *problem["loc"])}, "", ())
+    return line.replace("model.", "")

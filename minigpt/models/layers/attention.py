@@ -12,11 +12,6 @@ from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.positions import POSITIONS
 
-_NO_CACHE = (
-    "A layer with causal = False cannot decode with a cache: a new token would change the outputs of all "
-    "earlier ones"
-)
-
 # Of blocks of queries; measured in EXPERIMENTS.md ("attention in blocks").
 MIN_QUERIES = 128
 MAX_BLOCKS = 8
@@ -70,6 +65,11 @@ def blocks_of(query: Any) -> list[slice]:
         return [slice(0, None)]
     size = max(MIN_QUERIES, -(-length // MAX_BLOCKS))
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def normalized(x: Any, norm: Any) -> Any:
+    """Normalizes queries or keys, float[B, H, T, K], if there is a norm: in a modern block."""
+    return x if norm is None else norm(x)
 
 
 def _merge(x: Any, groups: int) -> Any:
@@ -170,14 +170,6 @@ class Attention(keras.layers.Layer):
             projection.kernel.muon_parts = widths
         return projection
 
-    def normalize_query(self, query: Any) -> Any:
-        """Normalizes queries float[B, H, T, K] in a modern block."""
-        return query if self.query_norm is None else self.query_norm(query)
-
-    def normalize_key(self, key: Any) -> Any:
-        """Normalizes keys float[B, G, S, K] in a modern block."""
-        return key if self.key_norm is None else self.key_norm(key)
-
     def rotate(self, x: Any, positions: Any) -> Any:
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
         return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
@@ -217,12 +209,18 @@ class SelfAttention(Attention):
     Without a mask, padding is attended to as well. Arguments are those of `Attention`.
     """
 
+    causal = False
     supports_masking = True
+    value_mix: Any = None
 
     def build(self, input_shape: Any) -> None:
         widths = self.query_width, self.key_width, self.value_width
         self.qkv = self.build_projection(input_shape, "qkv", *widths)
         super().build(input_shape)
+        if self.causal and getattr(self.config, "value_residual", False):
+            self.value_mix = self.add_weight(
+                shape=(), initializer=keras.initializers.Constant(0.5), name="value_mix"
+            )
 
     def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
         """Computes queries, keys and values.
@@ -237,7 +235,7 @@ class SelfAttention(Attention):
         parts = ops.split(self.qkv(x), ends, axis=-1)
         heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         query, key, value = map(self.split_heads, parts, heads)
-        query, key = self.normalize_query(query), self.normalize_key(key)
+        query, key = normalized(query, self.query_norm), normalized(key, self.key_norm)
         return self.rotate(query, positions), self.rotate(key, positions), value
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
@@ -262,49 +260,7 @@ class SelfAttention(Attention):
         first_values: Any = None,
         starts: Any = None,
     ) -> tuple[Any, Any, Any]:
-        """Returns the output float[B, T, D], None and None; raises a ValueError if a cache is given."""
-        if cache is not None:
-            raise ValueError(_NO_CACHE)
-        positions = ops.arange(ops.shape(x)[1])
-        query, key, value = self.project_input(x, positions[None])
-        visible, bias = _masked(None, mask), self.score_bias(positions[None], positions)
-        attended = attend(query, key, value, visible, self.dropout, training, bias)
-        return self.project_output(attended), None, None
-
-    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Raises a ValueError: there is no cache."""
-        raise ValueError(_NO_CACHE)
-
-
-@keras.saving.register_keras_serializable("minigpt")
-class CausalSelfAttention(SelfAttention):
-    """Causal self-attention (Vaswani et al. 2017, section 3.2).
-
-    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`. With
-    `value_residual = True`, the values are mixed with those of the first block, V + w (V₁ - V), where w is
-    trained (Zhou et al. 2024, "Value Residual Learning").
-    """
-
-    value_mix: Any = None
-
-    def build(self, input_shape: Any) -> None:
-        super().build(input_shape)
-        if getattr(self.config, "value_residual", False):
-            self.value_mix = self.add_weight(
-                shape=(), initializer=keras.initializers.Constant(0.5), name="value_mix"
-            )
-
-    def call_with_cache(
-        self,
-        x: Any,
-        cache: Any = None,
-        index: Any = None,
-        training: bool | None = None,
-        mask: Any = None,
-        first_values: Any = None,
-        starts: Any = None,
-    ) -> tuple[Any, Any, Any]:
-        """Attends to the tokens of `x` and to earlier tokens in a cache.
+        """Attends to the tokens of `x` and, in a causal layer, to earlier tokens in a cache.
 
         Args:
           x: float[B, T, D].
@@ -337,50 +293,66 @@ class CausalSelfAttention(SelfAttention):
             value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
 
-        blocks = [slice(0, None)] if cache is not None or mask is not None else blocks_of(query)
-        attended = ops.concatenate(
-            [
-                self._attend_to_earlier(
-                    query[:, :, block],
-                    key[:, :, : block.stop],
-                    value[:, :, : block.stop],
-                    positions[:, block],
-                    mask,
-                    training,
-                    None if starts is None else starts[:, block],
-                )
-                for block in blocks
-            ],
-            axis=2,
-        )
-        return self.project_output(attended), cache, values
+        is_whole = cache is not None or mask is not None or not self.causal
+        attended = [
+            self._attend(
+                query[:, :, block],
+                key[:, :, : block.stop],
+                value[:, :, : block.stop],
+                positions[:, block],
+                mask,
+                None if starts is None else starts[:, block],
+                training,
+            )
+            for block in ([slice(0, None)] if is_whole else blocks_of(query))
+        ]
+        return self.project_output(ops.concatenate(attended, axis=2)), cache, values
 
-    def _attend_to_earlier(
+    def _attend(
         self,
         query: Any,
         key: Any,
         value: Any,
         positions: Any,
         mask: Any,
-        training: bool | None,
         starts: Any,
+        training: bool | None,
     ) -> Any:
-        """Attends from queries at `positions` to the slots at the same and at earlier positions."""
+        """Attends from queries at `positions`; in a causal layer, to no later position."""
         # Each row has at least one True: a token attends to itself.
         slots = ops.arange(ops.shape(key)[2])
-        visible = _masked(slots <= positions[:, None, :, None], mask)
+        earlier = slots <= positions[:, None, :, None] if self.causal else None
+        visible = _masked(earlier, mask)
         if starts is not None:
             visible = ops.logical_and(visible, slots >= starts[:, None, :, None])
         bias = self.score_bias(positions, slots)
         return attend(query, key, value, visible, self.dropout, training, bias)
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""
+        """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U].
+
+        Raises:
+          ValueError: the layer is not causal: a new token would change the outputs of all earlier ones.
+        """
+        if not self.causal:
+            raise ValueError("A layer with causal = False cannot decode with a cache")
         shape = (batch_size, self.num_kv_heads, max_len)
         return (
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class CausalSelfAttention(SelfAttention):
+    """Causal self-attention (Vaswani et al. 2017, section 3.2).
+
+    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`. With
+    `value_residual = True`, the values are mixed with those of the first block, V + w (V₁ - V), where w is
+    trained (Zhou et al. 2024, "Value Residual Learning").
+    """
+
+    causal = True
 
 
 class BidirectionalAttention(Attention):
@@ -408,7 +380,7 @@ class BidirectionalAttention(Attention):
         """float[B, S, D] → keys float[B, G, S, K] and values float[B, G, S, U]."""
         parts = ops.split(self.key_value(source), [self.num_kv_heads * self.head_dim], axis=-1)
         key, value = (self.split_heads(part, self.num_kv_heads) for part in parts)
-        return self.encode_positions(self.normalize_key(key)), value
+        return self.encode_positions(normalized(key, self.key_norm)), value
 
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
@@ -425,7 +397,7 @@ class BidirectionalAttention(Attention):
         key, value = source
         positions = ops.arange(ops.shape(key)[2])
         visible, bias = positions < lengths[:, None, None, None], self.source_bias(positions)
-        query = self.normalize_query(self.split_heads(self.query(x), self.num_heads))
+        query = normalized(self.split_heads(self.query(x), self.num_heads), self.query_norm)
         query = self.encode_positions(query)
         return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
 

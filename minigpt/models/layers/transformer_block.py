@@ -254,7 +254,7 @@ class TransformerBlock(Block):
         Returns:
           float[B, T, D]; the new cache (None without a cache); and the values of these tokens.
         Raises:
-          ValueError: a cache is given, and the block is not causal; or `first_values` is missing.
+          ValueError: `first_values` is missing.
         """
         attention_cache, before1, before2 = cache or (None, None, None)
         inputs = self.sublayer_input(x, self.norm1)

@@ -16,7 +16,7 @@ from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
 from minigpt.generation.prompts import as_list, as_prompts
-from minigpt.generation.samples import generate
+from minigpt.generation.samples import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.console import new_console, show
@@ -158,14 +158,8 @@ class TextGenerator(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.print_every or not self.prompts:
             return
-        samples = generate(
-            self._build_decoder(),
-            self.tokenizer,
-            self.prompts,
-            [self.seed] * len(self.prompts),
-            self.sampling,
-        )
-        for sample in samples:
+        sampler = Sampler(self._build_decoder(), self.tokenizer, self.sampling)
+        for sample in sampler.samples(self.prompts, [self.seed] * len(self.prompts)):
             self.show(sample.prompt, sample.text)
             if self.record is not None:
                 self.record(

@@ -1,18 +1,14 @@
 """The expected loss: the formulas against values computed by hand, and against the records."""
 
-import importlib.util
 import lzma
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from minigpt.insight.forecast import expected_loss
 from minigpt.insight.forecast.expected_loss import (
     STORIES,
-    TEXTS,
     Curve,
     Size,
     bits_on,
@@ -106,29 +102,3 @@ def test_a_short_text_has_a_wider_range():
     low, high = found.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * expected_loss.SHORT_ERROR)
     assert "the text is short" in found.basis
-
-
-def fitting():
-    path = Path(__file__).resolve().parents[3] / "scripts/fit_loss_curves.py"
-    spec = importlib.util.spec_from_file_location("fit_loss_curves", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fit_loss_curves"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", ["STORIES", "TEXTS"])
-def test_the_constants_are_those_of_the_fit(name):
-    module, curve = fitting(), {"STORIES": STORIES, "TEXTS": TEXTS}[name]
-    records = getattr(module, name)
-    floor = curve.floor if name == "STORIES" else None
-    import numpy as np
-
-    e, a, b, beta, reuse = np.exp(module.fit(records, floor, name == "TEXTS"))
-    found = (floor or e, a, b, beta, reuse)
-    constants = (curve.floor, curve.per_size, curve.per_data, curve.beta, curve.reuse)
-    assert found == pytest.approx(constants, rel=0.02)
-    for record in [*records, *(module.SHORT if name == "TEXTS" else ())]:
-        size = Size(1e6 * record.weights, 1e6 * record.unique, 1e6 * record.trained)
-        low, high = expected_bits(size, record.xz if name == "TEXTS" else None).bits_per_byte
-        assert low < record.bits < high, record.name

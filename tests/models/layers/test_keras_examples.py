@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras import layers, ops
 
 from minigpt.layers import TokenAndPositionEmbedding, TransformerBlock
-from minigpt.models import GPT
 
 SIZES = {"max_len": 8, "vocab_size": 13, "embed_dim": 6, "num_heads": 2, "ff_dim": 10}
 # Large enough for the standard deviation of every matrix.
@@ -127,8 +126,7 @@ def example_weights(model: keras.Model) -> list:
     ]
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("heads", [2, 4])
+@pytest.mark.parametrize(("causal", "heads"), [(True, 2), (False, 4)])
 def test_outputs_and_gradients_equal_those_of_the_example(causal, heads):
     sizes = {**SIZES, "num_heads": heads}
     ours = build(TokenAndPositionEmbedding, TransformerBlock, causal, **sizes)
@@ -176,24 +174,9 @@ def matrices(weights: list) -> dict[str, np.ndarray]:
     }
 
 
-def weights_of_gpt() -> list:
-    """Returns the weights of a `GPT` with the settings of the example, in the order of `our_weights`."""
-    model = GPT(**LARGE)
-    model.build()
-    assert len(model.blocks) == 1
-    return our_weights(_Layers(None, model.embedding, model.blocks[0], model.head))
-
-
-class _Layers:
-    def __init__(self, *layers):
-        self.layers = layers
-
-
-@pytest.mark.parametrize("kind", ["layers", "GPT"])
-def test_initial_weights_have_the_distribution_of_the_example(kind):
+def test_initial_weights_have_the_distribution_of_the_example():
     keras.utils.set_random_seed(0)
-    ours = build(TokenAndPositionEmbedding, TransformerBlock, **LARGE)
-    ours = our_weights(ours) if kind == "layers" else weights_of_gpt()
+    ours = our_weights(build(TokenAndPositionEmbedding, TransformerBlock, **LARGE))
     theirs = by_name(example_weights(build(ExampleEmbedding, ExampleBlock, **LARGE)))
     found = matrices(ours)
     assert found.keys() == SHAPES
@@ -221,27 +204,3 @@ def test_the_sizes_of_the_example():
     block.build((None, None, 256))
     assert block.count_params() == 658_688
     assert TransformerBlock(32, 3, 64).config.head_dim == 32
-
-
-def test_a_classifier_of_texts_trains_and_is_saved(tmp_path):
-    """The model of "Text classification with Transformer"; a text is of class 1 if it has the token 1."""
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input((8,))
-    x = TokenAndPositionEmbedding(8, 9, 8)(inputs)
-    x = TransformerBlock(8, 2, 8, causal=False)(x)
-    x = layers.GlobalAveragePooling1D()(x)
-    x = layers.Dropout(0.1)(x)
-    x = layers.Dense(10, activation="relu")(x)
-    model = keras.Model(inputs, layers.Dense(2, activation="softmax")(layers.Dropout(0.1)(x)))
-    model.compile(
-        keras.optimizers.Adam(1e-2), "sparse_categorical_crossentropy", metrics=["accuracy"]
-    )
-    ids = np.random.default_rng(0).integers(1, 9, (512, 8))
-    labels = (ids == 1).any(1).astype("int32")
-    assert 0.3 < labels.mean() < 0.8
-    model.fit(ids, labels, batch_size=32, epochs=10, verbose=0)
-    assert model.evaluate(ids, labels, verbose=0)[1] > 0.95
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again(ids), model(ids))
-    assert not again.layers[2].causal

@@ -7,10 +7,9 @@ import tensorflow as tf
 from minigpt.config import GPTConfig, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
-from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, earlier, ngram_row
+from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, earlier
 from minigpt.models.layers.transformer_block import TransformerBlock
 from minigpt.models.lora import enable_lora
-from minigpt.training.messages import parameters_by_part
 
 draw = np.random.default_rng(0)
 
@@ -48,13 +47,6 @@ def test_the_row_of_an_ngram_depends_on_all_its_tokens_and_on_nothing_before(row
                     hashed = (hashed * multiplier + token) % rows
                 expected[b, t] += table[place * rows + hashed]
     np.testing.assert_allclose(layer(ids)[0], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_hardly_any_bigrams_of_characters_collide():
-    """A random hash would leave about 3,300 different rows."""
-    first, second = np.meshgrid(np.arange(65), np.arange(65))
-    rows = ngram_row([second.ravel(), first.ravel()], 8192)
-    assert len(np.unique(rows)) > 0.99 * 65**2
 
 
 def test_dropout_of_ngrams_is_active_in_training_only():
@@ -114,14 +106,6 @@ def test_lora_trains_no_part_of_them():
     }
 
 
-def test_the_summary_counts_all_parameters():
-    additions = {"value_residual": True, "convolution": 4, "ngrams": [2, 3]}
-    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
-    parts = parameters_by_part(model)
-    assert sum(parts.values()) == model.count_params()
-    assert parts["n-grams"] == 2 * 8192 * 8
-
-
 def test_masked_tokens_do_not_reach_others_through_the_convolution():
     block = TransformerBlock(8, 2, 8, convolution=3)
     x = draw.normal(size=(1, 5, 8)).astype("float32")
@@ -135,31 +119,13 @@ def test_masked_tokens_do_not_reach_others_through_the_convolution():
     np.testing.assert_allclose(*outputs, atol=1e-6)
 
 
-def test_a_block_alone():
-    x = draw.normal(size=(2, 4, 8)).astype("float32")
-    assert TransformerBlock(8, 2, 8, convolution=3)(x).shape == (2, 4, 8)
-    for setting in ({"convolution": 3}, {"value_residual": True}):
-        with pytest.raises(ValueError, match="needs causal = True"):
-            TransformerBlock(8, 2, 8, causal=False, **setting)
-    with pytest.raises(ValueError, match="needs `first_values`"):
-        TransformerBlock(8, 2, 8, value_residual=True)(x)
-
-
 @pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.convolution=1", "should be 0 or at least 2"),
-        ("model.convolution=17", "less than or equal to 16"),
-        ("model.ngrams=[1]", "greater than or equal to 2"),
-        ("model.ngrams=[9]", "less than or equal to 8"),
-        ("model.ngrams=[2, 2]", "should not contain an order twice"),
-        ("model.ngram_rows=0", "greater than or equal to 16"),
-        ("model.ngram_rows=40000", "less than or equal to 32768"),
-    ],
+    "override",
+    ["convolution=1", "convolution=17", "ngrams=[1]", "ngrams=[2, 2]", "ngram_rows=0"],
 )
-def test_settings_that_are_not_valid_are_refused(override, message):
-    with pytest.raises(UserError, match=message.replace("[", r"\[")):
-        load_config({}, [override])
+def test_settings_that_are_not_valid_are_refused(override):
+    with pytest.raises(UserError, match=f"model.{override.partition('=')[0]}"):
+        load_config({}, [f"model.{override}"])
 
 
 def test_one_switch_leaves_only_parts_that_other_programs_know():

@@ -8,7 +8,6 @@ from minigpt.config import GPTConfig
 from minigpt.layers import (
     CausalSelfAttention,
     ModernTransformerBlock,
-    PreNormTransformerBlock,
     TokenAndPositionEmbedding,
     TransformerBlock,
 )
@@ -16,42 +15,9 @@ from minigpt.models.layers.activations import gelu_tanh, relu_squared
 from minigpt.models.layers.transformer_block import BLOCKS
 
 
-def layer_norm(x: np.ndarray, epsilon: float = 1e-6) -> np.ndarray:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
-
-
-def parts_of(block: TransformerBlock):
-    """Returns attention and feed-forward network as functions of arrays."""
-
-    def attend(x):
-        return keras.ops.convert_to_numpy(block.attention(x.astype("float32")))
-
-    def feed_forward(x):
-        (w1, b1), (w2, b2) = block.expand.get_weights(), block.contract.get_weights()
-        return np.maximum(x @ w1 + b1, 0) @ w2 + b2
-
-    return attend, feed_forward
-
-
 @pytest.fixture
 def x() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-
-
-def test_post_norm_equals_its_definition(x):
-    block = TransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
-    out = block(x)
-    attend, feed_forward = parts_of(block)
-    x1 = layer_norm(x + attend(x))
-    np.testing.assert_allclose(out, layer_norm(x1 + feed_forward(x1)), atol=1e-5)
-
-
-def test_pre_norm_equals_its_definition(x):
-    block = PreNormTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
-    out = block(x)
-    attend, feed_forward = parts_of(block)
-    x1 = x + attend(layer_norm(x))
-    np.testing.assert_allclose(out, x1 + feed_forward(layer_norm(x1)), atol=1e-5)
 
 
 def test_modern_equals_its_definition(x):
@@ -83,15 +49,12 @@ def test_dropout_inside_the_feed_forward_network(x):
     assert (keras.ops.convert_to_numpy(block.feed_forward(x)) == 1.0).all()
 
 
-@pytest.mark.parametrize(
-    "kind", [TransformerBlock, PreNormTransformerBlock, ModernTransformerBlock]
-)
 @pytest.mark.parametrize("length", [5, None])
-def test_a_functional_model_of_the_layers(kind, length, tmp_path):
+def test_a_functional_model_of_the_layers(length, tmp_path):
     """The construction of the Keras example."""
     inputs = keras.Input((length,), dtype="int32")
     x = TokenAndPositionEmbedding(5, 7, 8)(inputs)
-    x = kind(8, 2, 12)(x)
+    x = TransformerBlock(8, 3, feed_forward_dim=12, key_dim=6)(x)
     x = CausalSelfAttention(num_heads=2, head_dim=3)(x)
     model = keras.Model(inputs, [keras.layers.Dense(7)(x), x])
     assert model.output_shape == [(None, length, 7), (None, length, 8)]
@@ -108,13 +71,6 @@ def test_layer_norm_worked_example():
     block.build((None, None, 4))
     out = keras.ops.convert_to_numpy(block.norm1(np.array([[[2.0, -1.0, 3.0, 0.0]]])))
     np.testing.assert_allclose(out[0, 0], [0.63, -1.26, 1.26, -0.63], atol=0.005)
-
-
-def test_num_heads_divides_embed_dim_unless_head_dim_is_set():
-    with pytest.raises(ValueError, match=r"`num_heads` should divide embed_dim = 8"):
-        PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4)
-    block = PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4, head_dim=5)
-    assert block.attention.head_dim == 5
 
 
 @pytest.mark.parametrize(("kind", "block"), [(kind, name) for name, kind in BLOCKS.items()])
@@ -150,35 +106,13 @@ def test_causal_says_whether_tokens_attend_to_later_ones(kind, causal, x):
         assert not causal or not difference[:t].any()
 
 
-@pytest.mark.parametrize("kind", BLOCKS.values())
-def test_the_weights_do_not_depend_on_the_mask(kind, x):
-    blocks = kind(8, 2, 12, name="block"), kind(8, 2, 12, causal=False, name="block")
-    for block in blocks:
-        block.build(x.shape)
-    assert [w.path for w in blocks[0].weights] == [w.path for w in blocks[1].weights]
-    with_random_weights(blocks[0])
-    blocks[1].set_weights(blocks[0].get_weights())
-    # The last token attends to all tokens in both.
-    outputs = [keras.ops.convert_to_numpy(block(x))[:, -1] for block in blocks]
-    np.testing.assert_allclose(*outputs, atol=1e-5)
-
-
 def test_a_block_that_is_not_causal_has_no_cache(x):
-    block, causal = TransformerBlock(8, 2, 12, causal=False), TransformerBlock(8, 2, 12)
-    causal.build(x.shape)
-    block.build(x.shape)
+    block = TransformerBlock(8, 2, 12, causal=False)
     assert block.call_with_cache(x)[1] is None
-    with pytest.raises(
-        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
-    ):
-        block.attention.empty_cache(2, 9)
-    cache = causal.empty_cache(2, 9)
-    with pytest.raises(
-        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
-    ):
-        block.call_with_cache(x, cache, np.zeros(2, "int32"))
-    with pytest.raises(ValueError, match=r"^`causal` should be True or False. Received: 3$"):
-        TransformerBlock(8, 2, 12, causal=3)
+    with pytest.raises(ValueError, match="causal = False"):
+        block.empty_cache(2, 9)
+    with pytest.raises(ValueError, match="first_values"):
+        TransformerBlock(8, 2, 8, value_residual=True)(x)
 
 
 def test_activations_equal_their_formulas():
@@ -188,10 +122,7 @@ def test_activations_equal_their_formulas():
     np.testing.assert_allclose(relu_squared(x), np.where(x > 0, x * x, 0), atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(4, 9), (9,)])
-def test_an_input_of_another_width_is_refused_when_the_model_is_built(shape):
-    inputs = keras.Input(shape)
-    with pytest.raises(
-        ValueError, match=r"\[B, T, embed_dim\], with embed_dim = 8. Received: \(None, "
-    ):
-        TransformerBlock(8, 2, 8)(inputs)
+def test_an_input_of_another_width_is_refused_when_the_model_is_built():
+    for shape in ((4, 9), (9,)):
+        with pytest.raises(ValueError, match="embed_dim = 8"):
+            TransformerBlock(8, 2, 8)(keras.Input(shape))

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.models.layers.attention import Attention
+from minigpt.models.layers import attention
 from minigpt.models.layers.positions import RotaryPositions
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import target_named
@@ -76,10 +76,9 @@ def neighbors_rotated(self, x, positions, base):
     [
         (RotaryPositions, "rotate", neighbors_rotated),
         (RotaryPositions, "rotate", lambda self, x, positions, base: x),
-        (Attention, "normalize_query", lambda self, query: query),
-        (Attention, "normalize_key", lambda self, key: key),
+        (attention, "normalized", lambda x, norm: x),
     ],
-    ids=["pairs of neighbors", "no positions", "no query norm", "no key norm"],
+    ids=["pairs of neighbors", "no positions", "no norms"],
 )
 def test_parity_would_see_another_attention(mutant, tmp_path, monkeypatch):
     monkeypatch.setattr(*mutant)

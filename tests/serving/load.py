@@ -1,20 +1,14 @@
-"""Measures how `minigpt serve` answers many clients at once.
-
-    python scripts/measure_serving.py MODEL.gguf [--clients 200] [--seconds 300]
-
-Needs the extra `dev`, and Linux. The clients run on the same cores as the server.
+"""How `minigpt serve` answers many clients at once: `python -m tests.serving.load MODEL.gguf SECONDS`.
 
 Every client asks for texts, as streams and as a whole. Each is compared with the one that `generate`
 returns for the same prompt and seed. A client that gets status 429 waits a second.
 """
 
-import argparse
 import asyncio
 import json
 import os
 import random
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -38,26 +32,12 @@ WORDS = [
     "was",
     "little",
     "girl",
-    "boy",
     "dog",
-    "the",
     "park",
     "saw",
-    "big",
-    "red",
     "ball",
 ]
 WARM_UP_SECONDS = 30  # Before the memory is compared: all slots have been used by then.
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=300.0)
-    arguments = parser.parse_args()
-    found = asyncio.run(load(arguments.model, arguments.clients, arguments.seconds))
-    print(json.dumps(found, indent=2))
 
 
 def requests(end_id: int) -> list[dict[str, Any]]:
@@ -108,7 +88,7 @@ async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
     assert isinstance(model, minigpt.PortableTextModel)
     asked, expected = requests(model.tokenizer.end_id), alone(model)
     statuses: Counter[str] = Counter()
-    wrong, first_seconds, memory = 0, list[float](), list[tuple[float, int]]()
+    wrong, memory = 0, list[tuple[float, int]]()
     end = time.monotonic() + seconds
 
     async def client(number: int, http: httpx2.AsyncClient) -> None:
@@ -118,7 +98,7 @@ async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
                 return
             i = (number + turn * 7) % len(asked)
             try:
-                status, text, first = await ask(http, asked[i], stream=bool(turn % 2))
+                status, text = await ask(http, asked[i], stream=bool(turn % 2))
             except httpx2.HTTPError as error:
                 statuses[type(error).__name__] += 1
                 continue
@@ -127,8 +107,6 @@ async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
                 await asyncio.sleep(1)
             elif status == 200:
                 wrong += text != expected[i]
-                if first is not None:
-                    first_seconds.append(first)
 
     async def watch(process: int) -> None:
         start = time.monotonic()
@@ -144,36 +122,26 @@ async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
             await asyncio.gather(*(client(number, http) for number in range(clients)))
             watching.cancel()
     warm = [size for moment, size in memory if moment >= min(WARM_UP_SECONDS, seconds / 2)]
-    answered = statuses["200"]
     return {
-        "clients": clients,
-        "seconds": seconds,
         "statuses": dict(statuses),
         "wrong_texts": wrong,
-        "tokens_per_second": round(answered * TOKENS / seconds),
-        "first_token_seconds_p50": round(statistics.median(first_seconds), 3),
-        "first_token_seconds_p99": round(statistics.quantiles(first_seconds, n=100)[-1], 3),
-        "memory_mb": round(warm[-1] / 1e6),
         "memory_growth_mb": round((max(warm) - warm[0]) / 1e6, 1),
     }
 
 
-async def ask(
-    http: httpx2.AsyncClient, request: dict[str, Any], stream: bool, path: str = "/v1/completions"
-) -> tuple[int, str, float | None]:
-    """Returns the status, the text, and in a stream the seconds to its first event."""
+async def ask(http: httpx2.AsyncClient, request: dict[str, Any], stream: bool) -> tuple[int, str]:
+    """Returns the status and the text."""
+    path, parts = "/v1/completions", []
     if not stream:
         answer = await http.post(path, json=request)
         text = answer.json()["choices"][0]["text"] if answer.status_code == 200 else ""
-        return answer.status_code, text, None
-    began, first, parts = time.monotonic(), None, []
+        return answer.status_code, text
     async with http.stream("POST", path, json={**request, "stream": True}) as answer:
         async for line in answer.aiter_lines():
             if line.startswith("data: {"):
-                first = first or time.monotonic() - began
                 parts.append(json.loads(line[6:])["choices"][0]["text"])
-    return answer.status_code, "".join(parts), first
+    return answer.status_code, "".join(parts)
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(asyncio.run(load(Path(sys.argv[1]), 200, float(sys.argv[2])))))
