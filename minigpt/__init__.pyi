@@ -5,14 +5,14 @@ from minigpt.config import Config as Config
 from minigpt.config import load_config as load_config
 from minigpt.corpus.fit import config_for_text as config_for_text
 from minigpt.errors import UserError as UserError
-from minigpt.insight.analysis import Verdict as Verdict
-from minigpt.insight.memorization import Memorization as Memorization
 from minigpt.insight.memorization import measure_memorization as measure_memorization
 from minigpt.insight.report.report import write_report as write_report
 from minigpt.insight.run_list import RunSummary as RunSummary
 from minigpt.insight.run_list import list_runs as list_runs
 from minigpt.insight.sweep import sweep as sweep
 from minigpt.pages.notebook import InlinePage as InlinePage
+from minigpt.runs.analysis import Memorization as Memorization
+from minigpt.runs.analysis import Verdict as Verdict
 from minigpt.runs.run import Run as Run
 from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel
@@ -37,8 +37,8 @@ from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel
 from minigpt.generation.text_models import load as load
 from minigpt.insight.examination import examine as examine
-from minigpt.insight.forecast.plan import Forecast as Forecast
-from minigpt.insight.forecast.plan import plan as plan
+from minigpt.insight.plan import Plan as Plan
+from minigpt.insight.plan import plan as plan
 from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
 from minigpt.layers import TransformerBlock as TransformerBlock
 from minigpt.models import GPT as GPT

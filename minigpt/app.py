@@ -19,7 +19,7 @@ from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
 from minigpt.targets.export import write_export
-from minigpt.targets.run_files import HuggingFaceNotice, export_hooks
+from minigpt.targets.run_files import export_hooks
 from minigpt.training import pipeline
 
 
@@ -77,7 +77,7 @@ def train(
         name=name,
         command=command,
         console=console,
-        hooks=[HuggingFaceNotice(), TensorBoard(), *export_hooks(), Reporter(command)],
+        hooks=[TensorBoard(), *export_hooks(), Reporter(command)],
         strategy=Devices(),
     )
 

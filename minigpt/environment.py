@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 import threading
-import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -257,18 +256,6 @@ def printable(text: str) -> str:
 
 
 _PROC = Path("/proc/self")
-_IMPORTED = time.perf_counter()
-
-
-def seconds_of_process() -> float:
-    """Returns the seconds since this process was started; elsewhere than on Linux, since this import."""
-    try:
-        # The command's name may contain blanks; 22 fields follow its parenthesis.
-        fields = (_PROC / "stat").read_text().rpartition(")")[2].split()
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        return uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return time.perf_counter() - _IMPORTED
 
 
 def peak_memory() -> int:
@@ -280,9 +267,3 @@ def peak_memory() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
-
-
-def reset_peak_memory() -> None:
-    """Resets the maximum that `peak_memory` returns, if the system supports it."""
-    with suppress(OSError):
-        (_PROC / "clear_refs").write_text("5")

@@ -70,7 +70,6 @@ Each filter uses the probabilities of the tokens that the filters before it keep
 FORMATS = {
     "saved_model": "SavedModel",
     "gguf": "`model.gguf`, page, server",
-    "onnx": "`text_to_text.onnx`",
     "huggingface": "`generation_config.json`",
 }
 PATTERNS = {

@@ -171,8 +171,6 @@ def test_sampling_settings_in_documents_are_those_of_the_table():
     assert options - {"--max-new-tokens"} == set(listed) & options
     completion = names_in_table("server.md", "## Fields of a completion")
     assert sorted(completion) == sorted(CompletionBody.model_fields)
-    inputs = [s.name for s in SETTINGS if "onnx" in s.formats]
-    assert names_in_table("onnx.md", "## Text to text")[: len(inputs) + 1] == ["prompt", *inputs]
     out_of_range = re.findall(r"\w+", SamplingSettings.__doc__)
     assert {setting.name for setting in DISTRIBUTION} <= set(out_of_range)
 

@@ -66,11 +66,6 @@ def test_the_private_modules_have_it(module):
     assert hasattr(importlib.import_module(module), name), f"{module} has no {name}"
 
 
-def test_the_optimizations_of_tf2onnx_can_be_chosen():
-    optimizer = pytest.importorskip("tf2onnx.optimizer")
-    assert isinstance(optimizer._get_optimizers(), dict)
-
-
 def test_there_are_no_others():
     expected = [name for name, (_, count) in METHODS.items() for _ in range(count)]
     assert sorted(uses()) == sorted([*expected, *IMPORTS])

@@ -12,7 +12,6 @@ from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.insight.analysis import runnable
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 from minigpt.runs.run import Run
@@ -99,13 +98,10 @@ def _row(file: str, scores: "minigpt.Evaluation | minigpt.PairEvaluation") -> tu
 def doctor(
     run: RunArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    sweep: Annotated[
-        bool, typer.Option(help="Try other learning rates in short runs, a minute or two.")
-    ] = True,
 ) -> None:
     """Examine a run: what is wrong with it, and what to do."""
-    found = minigpt.examine(run, sweep=sweep)
-    actions = [runnable(verdict.action, run, program_name()) for verdict in found]
+    found = minigpt.examine(run)
+    actions = [verdict.runnable_action(run, program_name()) for verdict in found]
     if as_json:
         verdicts = zip(found, actions, strict=True)
         print_json(
@@ -185,9 +181,9 @@ def report(
 def _examine_once(run: Run) -> None:
     """Examines a run that was trained and has no verdicts yet."""
     was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
-    if not was_trained or run.analysis.get("verdicts") is not None:
+    if not was_trained or run.analysis.verdicts is not None:
         return
     try:
-        minigpt.examine(run, sweep=False)
+        minigpt.examine(run)
     except UserError as error:
         logger.warning("The report is incomplete: %s", error)

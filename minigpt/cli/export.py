@@ -12,7 +12,7 @@ from minigpt.cli.opening import is_portable
 from minigpt.cli.verify import print_certificate
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.layout import check_run
-from minigpt.targets.export import check_output, write_adapter_folder, write_page_of_file
+from minigpt.targets.export import check_output, new_output
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.
@@ -65,14 +65,20 @@ def export(
                 "is a file; without its run, only --format html is possible, without other options"
             )
             raise UserError(ArgumentProblem("run", run, problem))
-        write_page_of_file(run, output)
+        from minigpt.targets.html.file_page import write_file_page
+
+        with new_output(output, False) as unfinished:
+            write_file_page(run, unfinished)
         print(f"Wrote {output}")
         return
     check_run(run, or_file=True)
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")
-        reason = write_adapter_folder(minigpt.Run(run), output)
+        from minigpt.targets.huggingface.adapter import write_adapter
+
+        with new_output(output, True) as unfinished:
+            reason = write_adapter(minigpt.Run(run), unfinished)
         print(
             f"Wrote {output}" + (f" with minigpt's names, not peft's: {reason}" if reason else "")
         )

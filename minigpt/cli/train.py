@@ -52,12 +52,10 @@ def train(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option(
-            "--plan", help="Do not train: measure a few steps and forecast time and loss."
-        ),
+        typer.Option("--plan", help="Do not train: print sizes, and estimates of memory and time."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --plan: print the forecast as a JSON object.")
+        bool, typer.Option("--json", help="With --plan: print the plan as a JSON object.")
     ] = False,
 ) -> None:
     """Train a model, show samples, export it."""
@@ -70,7 +68,7 @@ def train(
     if as_json and not plan:
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
-        raise UserError(f"--plan: forecasts a new run; cannot be combined with --resume {resume}")
+        raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if plan:
@@ -98,27 +96,11 @@ def _plan(
 ) -> None:
     with option_names(NEW_RUN | OVERRIDES):
         settings = new_settings(config, text, run, overrides)
-        plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
-        from minigpt.environment import seconds_of_process
-
-        arguments = [
-            "train",
-            *(["--config", config] if config else []),
-            *(part for path in text for part in ("--text", path)),
-            *(["--run", str(run)] if run else []),
-            *(part for override in overrides for part in ("--set", override)),
-        ]
-        forecast = plan(
-            settings,
-            run,
-            name=_name(config, text),
-            command=f"{program_name()} {shlex.join(arguments)}",
-            seconds_before=seconds_of_process(),
-        )
+        found = minigpt.plan(settings, run, name=_name(config, text))
     if as_json:
-        print_json(forecast.as_dict())
+        print_json(found.as_dict())
     else:
-        print_text(forecast.in_words())
+        print_text(found.in_words())
 
 
 def new_settings(

@@ -51,11 +51,5 @@ def print_certificate(certificate: dict[str, Any]) -> None:
         "Size": f"{certificate['bytes'] / 1e6:.1f} MB",
         "Speed": f"{certificate['tokens_per_second']:,.0f} tokens/s, one text at a time",
     }
-    if graph := certificate.get("text_to_text"):
-        greedy, tokenizer = graph["greedy"], graph["tokenizer"]
-        rows["Text to text"] = (
-            f"{greedy['same_texts']} of {greedy['prompts']} greedy texts and {tokenizer['same']:,} of "
-            f"{tokenizer['lines']:,} lines are the same; {graph['tokens_per_second']:,.0f} tokens/s"
-        )
     for name, value in rows.items():
         print(f"{name:14}{value}")

@@ -29,8 +29,7 @@ class Setting:
       neutral: the value that changes nothing; None if there is none.
       models: the kinds of models on which it has an effect, as `model.kind` names them.
       formats: the exports that have it: "saved_model", "gguf" (with the page, the server and
-        `minigpt sample`), "onnx" (`text_to_text.onnx`), and "huggingface" if `generation_config.json`
-        records it. TensorFlow has all.
+        `minigpt sample`), and "huggingface" if `generation_config.json` records it. TensorFlow has all.
     """
 
     name: str
@@ -66,7 +65,7 @@ SETTINGS = (
         "text",
         least=0,
         most=MAX_NEW_TOKENS,
-        formats=("saved_model", "gguf", "onnx"),
+        formats=("saved_model", "gguf"),
     ),
     Setting(
         "temperature",
@@ -77,7 +76,7 @@ SETTINGS = (
         least=0,
         most=1e30,
         neutral=1.0,
-        formats=("saved_model", "gguf", "onnx"),
+        formats=("saved_model", "gguf"),
     ),
     Setting(
         "top_k",
@@ -87,7 +86,7 @@ SETTINGS = (
         least=0,
         below=2**31,
         neutral=0,
-        formats=("saved_model", "gguf", "onnx"),
+        formats=("saved_model", "gguf"),
     ),
     Setting(
         "top_p",
@@ -97,7 +96,7 @@ SETTINGS = (
         above=0,
         most=1,
         neutral=1.0,
-        formats=("saved_model", "gguf", "onnx"),
+        formats=("saved_model", "gguf"),
     ),
     Setting(
         "min_p",
@@ -118,7 +117,7 @@ SETTINGS = (
         above=0,
         most=1,
         neutral=1.0,
-        formats=("saved_model", "gguf", "onnx", "huggingface"),
+        formats=("saved_model", "gguf", "huggingface"),
     ),
     Setting(
         "repetition_penalty",
@@ -179,7 +178,7 @@ SETTINGS = (
         "text",
         least=0,
         below=2**31,
-        formats=("saved_model", "gguf", "onnx"),
+        formats=("saved_model", "gguf"),
     ),
     Setting(
         "print_every",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.runs.analysis import Group, Passage
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.continuation import IncrementalDetokenizer
 
@@ -78,11 +79,8 @@ class LossBreakdown:
         self._hardest = sorted([*self._hardest, *found], key=lambda each: -each.loss)[:PASSAGES]
         self._easiest = sorted([*self._easiest, *found], key=lambda each: each.loss)[:PASSAGES]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns `positions`, `frequencies` and `passages` as JSON values.
-
-        Positions and frequencies are lists of {from, to, tokens, loss}: from `from` up to but without `to`.
-        """
+    def results(self) -> dict[str, Any]:
+        """Returns `positions`, `frequencies` and `passages` of `runs.analysis.Analysis`."""
         return {
             "positions": _position_groups(self._by_position),
             "frequencies": [
@@ -96,30 +94,43 @@ class LossBreakdown:
             },
         }
 
-    def _described(self, passage: _Passage) -> dict[str, Any]:
+    def _described(self, passage: _Passage) -> Passage:
         texts = IncrementalDetokenizer(self._tokenizer, [])
         end_id = self._tokenizer.end_id
         tokens = [
-            ["<end>" if token == end_id else texts.push(token), round(float(loss), 4)]
+            ("<end>" if token == end_id else texts.push(token), round(float(loss), 4))
             for token, loss in zip(passage.tokens.tolist(), passage.losses, strict=True)
         ]
-        source = {}
         if (ids := passage.source) is not None:
             # A line for each turn of a dialogue: the tokens between them have no text.
             pieces = self._tokenizer.pieces
             turns = np.split(ids, [n for n, token in enumerate(ids) if not pieces[token]])
             texts_of_turns = filter(None, map(self._tokenizer.decode, turns))
-            source = {"source": "\n".join(texts_of_turns)}
-        return {"loss": round(passage.loss, 4), **source, "tokens": tokens}
+            return Passage(round(passage.loss, 4), tokens, "\n".join(texts_of_turns))
+        # It was cut anywhere.
+        tokens = _from_a_word(tokens)
+        return Passage(round(float(np.mean([loss for _, loss in tokens])), 4), tokens)
 
 
-def _mean(total: float, tokens: float) -> dict[str, Any]:
+def _from_a_word(tokens: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Returns a passage from its first word; all of it if none begins in its first half."""
+    before = ""
+    for at, (token, _) in enumerate(tokens[: (len(tokens) + 1) // 2]):
+        follows = token[:1].isspace() or before[-1:].isspace() or before == "<end>"
+        if token == "<end>" or (follows and token.strip()):
+            return tokens[at:]
+        before = token
+    return tokens
+
+
+def _mean(total: float, tokens: float) -> Group:
     return {"tokens": round(tokens), "loss": round(total / tokens, 4)}
 
 
-def _position_groups(sums: np.ndarray) -> list[dict[str, Any]]:
+def _position_groups(sums: np.ndarray) -> list[Group]:
     """Groups positions 0, 1, 2–3, 4–7, and so on: the loss changes most at the beginning."""
-    groups, begin = [], 0
+    groups: list[Group] = []
+    begin = 0
     while begin < sums.shape[1]:
         end = min(max(1, 2 * begin), sums.shape[1])
         total, tokens = sums[:, begin:end].sum(1)

@@ -157,7 +157,6 @@ def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tenso
     # With a largest entry of 0, a tiny temperature overflows to -inf, never to nan or inf.
     candidates = candidates - tf.reduce_max(candidates, axis=1, keepdims=True)
     divided = candidates / tf.where(temperature > 0, temperature, 1)
-    # tf2onnx converts a choice between two tensors by a scalar to products, in which -inf gives nan.
     first = tf.range(tf.shape(candidates)[1]) == 0
     return tf.where((temperature > 0) | first, divided, -float("inf"))
 

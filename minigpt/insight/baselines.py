@@ -1,21 +1,17 @@
-"""Baselines: scores of predictions without a neural network, and of compression programs, on held-out text.
+"""Baselines: scores of predictions without a neural network, and of PPMd, on held-out text.
 
 Measured on one core (AVX-512) of a machine with other work:
 
     bigram_loss            0.1 to 0.2 s for 2 million training tokens, 1.5 s for 16 million
     held_out_likeness      0.5 s for any length
     ngram_baselines        2.5 s for a million bytes
-    compression_baselines  2.5 s for a million bytes
+    ppmd_bits_per_byte     1.5 s for a million bytes
 """
 
-import lzma
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import pyppmd
-import zstandard
 
 from minigpt.config import Config, DialoguesConfig, PairsConfig
 from minigpt.corpus.dialogue_batches import PackedDialogues
@@ -28,67 +24,53 @@ from minigpt.evaluation.scores import (
     count_baselines,
     pair_baselines,
 )
+from minigpt.runs.analysis import Baselines
 from minigpt.tokenizers import Tokenizer
 
-# Pairs of tokens that are sorted at once, 8 bytes each.
-_MAX_SORTED = 1 << 24
-_CHUNK = 1 << 22
+# Pairs of tokens that are counted, the last ones of a longer text; sorting them takes 300 MB.
+_MOST_COUNTED = 1 << 24
 # Parts of the training text that are compared with the held-out text, and the most tokens of a part. With
 # fewer tokens, the parts of one text differ as much as two texts.
 _PARTS, _PART_TOKENS, _LEAST_PART_TOKENS = 16, 1 << 15, 300
 
 # The order of the n-grams: longer ones do not predict better.
 NGRAM_ORDER = 7
-# N-grams and compression programs read at most this many tokens and bytes of each text, those next to the
+# N-grams and PPMd read at most this many tokens and bytes of each text, those next to the
 # border.
 MOST_READ = 1 << 21
 # The best of these counts: low orders for prose, high ones for texts that repeat phrases.
 PPMD_ORDERS, _PPMD_MEMORY = (6, 24), 1 << 28
-XZ_PRESET = 6  # The default of `xz`.
-ZSTD_LEVEL = 19
-NGRAMS = ("ngram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte")
-COMPRESSION = ("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte")
 
 
-def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
-    """Returns the scores that need no model, as analysis.json records them.
+def evaluation_baselines(corpus: Corpus, config: Config) -> Baselines:
+    """Returns the losses that need no model: uniform, unigram, and, except for dialogues, bigram.
+
+    They are None if there are no held-out tokens. Other scores take longer: see the functions below.
 
     Args:
       corpus: the token ids.
       config: the settings of the run.
-    Returns:
-      uniform, unigram, bigram: nats per token; for pairs, per target token. None if there are no
-        held-out tokens.
-      the keys of `NGRAMS` and `COMPRESSION`: None, until the functions below have measured them.
     """
     vocab_size = corpus.tokenizer.vocab_size
+    losses: tuple[float, ...]
     if isinstance(config.data, PairsConfig):
         train, val = _pairs(corpus, config)
         losses = (
             pair_baselines(train, val, vocab_size) if val.fits.any() else (math.log(vocab_size),)
         )
-        train_ids, val_ids = _target_ids(train), _target_ids(val)
-        counts = np.bincount(train_ids[1:], minlength=vocab_size)
+        losses += (bigram_loss(_target_ids(train), _target_ids(val), vocab_size),)
     elif isinstance(config.data, DialoguesConfig):
         # Counts of n-grams do not know which tokens are learned.
         described = corpus.tokenizer, config.sequence_length, config.training.loss_on
         rows = [PackedDialogues(part.ids, *described) for part in (corpus.val, corpus.train)]
         losses = count_baselines(*(each.target_counts(vocab_size) for each in rows))
-        return dict.fromkeys(("bigram", *NGRAMS, *COMPRESSION)) | dict(
-            zip(("uniform", "unigram"), losses, strict=True)
-        )
     else:
         losses = baselines(corpus.val, corpus.token_counts)
-        train_ids, val_ids, counts = corpus.train.ids, corpus.val.ids, corpus.token_counts
-    found = dict(zip(("uniform", "unigram"), losses, strict=False))
-    found["bigram"] = bigram_loss(train_ids, val_ids, counts)
-    return {
-        **{name: _finite(found.get(name)) for name in ("uniform", "unigram", "bigram")},
-        **dict.fromkeys(NGRAMS + COMPRESSION),
-    }
+        losses += (bigram_loss(corpus.train.ids, corpus.val.ids, vocab_size),)
+    return Baselines(*map(_finite, losses))
 
 
-def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, token_counts: np.ndarray) -> float:
+def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int) -> float:
     """Returns the loss of predicting each token from the token before it, by counts of the training text.
 
     Witten-Bell smoothing (Witten and Bell 1991; interpolated, as in Chen and Goodman 1998):
@@ -99,22 +81,23 @@ def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, token_counts: np.nda
     probability with one added to every count. So the smoothing is set by the training text alone.
 
     Args:
-      train_ids: int[n + 1], the training text; the first token is only a context. May be memory-mapped:
-        it is read in chunks. About 300 MB of memory are used for any length.
+      train_ids: int[n + 1], the training text; the first token is only a context. May be memory-mapped.
+        The last 16 million tokens are counted.
       val_ids: int[m + 1], the held-out text in the same form.
-      token_counts: int64[V], how often each token occurs in train_ids[1:].
+      vocab_size: V.
     Returns:
       nats per token; NaN if the held-out text has no tokens.
     """
-    vocab_size = len(token_counts)
-    val = np.asarray(val_ids).astype(np.int64)
+    ids, val = (np.asarray(each).astype(np.int64) for each in (train_ids[-_MOST_COUNTED:], val_ids))
     pairs, occurrences = np.unique(val[:-1] * vocab_size + val[1:], return_counts=True)
-    if not len(pairs):
+    if not len(pairs) or len(ids) < 2:
         return math.nan
-    context_counts = token_counts.astype(np.int64)
-    context_counts[train_ids[0]] += 1
-    context_counts[train_ids[-1]] -= 1
-    pair_counts, followers = _count(train_ids, pairs, context_counts)
+    token_counts = np.bincount(ids[1:], minlength=vocab_size)
+    context_counts = np.bincount(ids[:-1], minlength=vocab_size)
+    known, known_counts = np.unique(ids[:-1] * vocab_size + ids[1:], return_counts=True)
+    followers = np.bincount(known // vocab_size, minlength=vocab_size)
+    at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+    pair_counts = np.where(known[at] == pairs, known_counts[at], 0)
 
     context, token = np.divmod(pairs, vocab_size)
     unigram = (token_counts[token] + 1) / (token_counts.sum() + vocab_size)
@@ -174,59 +157,7 @@ def _count_losses(
     ids = np.concatenate(train)
     counts = np.bincount(ids[1:], minlength=vocab_size)
     unigram = -np.log((counts + 1) / (counts.sum() + vocab_size))[part].mean()
-    return float(unigram), bigram_loss(ids, part, counts)
-
-
-def _count(
-    ids: np.ndarray, wanted: np.ndarray, context_counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Counts the pairs of adjacent tokens, for one range of contexts after the other.
-
-    Args:
-      ids: int[n + 1].
-      wanted: int64[P], pairs to count, as context · V + token, in ascending order.
-      context_counts: int64[V], how often each token occurs in ids[:-1].
-    Returns:
-      how often each wanted pair occurs, int64[P]; and how many different tokens follow each token,
-        int64[V].
-    """
-    vocab_size = len(context_counts)
-    counts = np.zeros(len(wanted), np.int64)
-    followers = np.zeros(vocab_size, np.int64)
-    for begin, end in _ranges(context_counts):
-        pairs = np.empty(context_counts[begin:end].sum(), np.int64)
-        filled = 0
-        for context, token in _chunks(ids):
-            keys = context * vocab_size + token
-            if (begin, end) != (0, vocab_size):
-                keys = keys[(context >= begin) & (context < end)]
-            pairs[filled : filled + len(keys)] = keys
-            filled += len(keys)
-        pairs.sort()
-        part = slice(*np.searchsorted(wanted, [begin * vocab_size, end * vocab_size]))
-        right = np.searchsorted(pairs, wanted[part], side="right")
-        counts[part] = right - np.searchsorted(pairs, wanted[part])
-        different = pairs[np.flatnonzero(np.diff(pairs, prepend=-1))]
-        followers += np.bincount(different // vocab_size, minlength=vocab_size)
-    return counts, followers
-
-
-def _ranges(context_counts: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Divides the contexts into ranges of at most `_MAX_SORTED` pairs, or of one context."""
-    before = np.concatenate([[0], np.cumsum(context_counts)])
-    begin = 0
-    while begin < len(context_counts):
-        limit = before[begin] + _MAX_SORTED
-        end = max(begin + 1, int(np.searchsorted(before, limit, side="right")) - 1)
-        yield begin, end
-        begin = end
-
-
-def _chunks(ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields all pairs of adjacent tokens as two arrays, int64[c] each."""
-    for start in range(0, len(ids) - 1, _CHUNK):
-        chunk = np.asarray(ids[start : start + _CHUNK + 1]).astype(np.int64)
-        yield chunk[:-1], chunk[1:]
+    return float(unigram), bigram_loss(ids, part, vocab_size)
 
 
 def ngram_loss(
@@ -320,14 +251,15 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
       corpus: the token ids. At most `MOST_READ` tokens and bytes of each text are read.
       config: the settings of the run.
     Returns:
+      The attributes of `Baselines` that change.
       ngram: `ngram_loss` of the model's own tokens, in nats per token. None without held-out tokens.
       ngram_bits_per_byte: the same in bits per byte.
-      byte_ngram_bits_per_byte: that of the bytes of the text. Both are None if the tokenizer loses part
+      byte_ngram_bits_per_byte: that of the bytes of the text. Both are missing if the tokenizer loses part
         of the held-out text.
     """
     train_ids, val_ids = _read_ids(corpus, config)
     loss = ngram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size)
-    found = {**dict.fromkeys(NGRAMS), "ngram": _finite(loss)}
+    found = {"ngram": _finite(loss)}
     if texts := read_texts(corpus, config):
         context, held_out = texts
         found["ngram_bits_per_byte"] = bits_per_byte(
@@ -339,31 +271,23 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
     return found
 
 
-def compression_baselines(context: bytes, held_out: bytes) -> dict[str, float]:
-    """Returns by how much a compressed text becomes longer if the held-out text follows the training text.
+def ppmd_bits_per_byte(context: bytes, held_out: bytes) -> float:
+    """Returns by how much a text that PPMd compresses becomes longer if the held-out text follows it.
 
-    A program goes on to learn while it reads the held-out text, which a model does not.
+    The program goes on to learn while it reads the held-out text, which a model does not.
 
     Args:
       context, held_out: see `read_texts`.
     Returns:
-      bits per byte of PPMd (variant H; the best of `PPMD_ORDERS`), `xz -6` and `zstd -19`.
+      bits per byte of variant H; the best of `PPMD_ORDERS`.
     """
 
-    def bits(compress: Callable[[bytes], bytes]) -> float:
-        return 8 * (len(compress(context + held_out)) - len(compress(context))) / len(held_out)
-
-    def ppmd(text: bytes, order: int) -> bytes:
+    def size(text: bytes, order: int) -> int:
         encoder = pyppmd.Ppmd7Encoder(order, _PPMD_MEMORY)
-        return encoder.encode(text) + encoder.flush()
+        return len(encoder.encode(text) + encoder.flush())
 
-    zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
-    scores = (
-        min(bits(partial(ppmd, order=order)) for order in PPMD_ORDERS),
-        bits(partial(lzma.compress, preset=XZ_PRESET)),
-        bits(zstd.compress),
-    )
-    return dict(zip(COMPRESSION, scores, strict=True))
+    added = [size(context + held_out, order) - size(context, order) for order in PPMD_ORDERS]
+    return 8 * min(added) / len(held_out)
 
 
 def read_texts(corpus: Corpus, config: Config) -> tuple[bytes, bytes] | None:

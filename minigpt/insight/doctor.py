@@ -3,31 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from minigpt.config.fit import sizes_for
-from minigpt.insight.analysis import Verdict
 from minigpt.insight.history import History
 from minigpt.insight.learning_verdicts import (
     STILL_FALLING,
     below_ngram,
     diverging,
-    gain_of_twice,
     has_memorized,
-    last_memorization,
+    last_gain,
     not_learning,
     too_short,
     unlike,
 )
-from minigpt.runs.records import mappings, number, numbers
+from minigpt.runs.analysis import Verdict
 
-# The best learning rate of the sweep differs by at least this factor,
-RATE_FACTOR = 8
-# and the loss with the run's own rate is higher by this share of what the best one learns in these steps.
-WORSE = 0.1
-# A low learning rate does no harm if training was long enough: twice the steps would give less than this
-# share of what was learned.
-LONG_ENOUGH = 0.03
 # The share of copied tokens is this much above that of held-out text.
 COPIED = 0.2
 # Larger or smaller than what is chosen for a text of this size, by this factor.
@@ -36,51 +26,6 @@ SIZE_FACTOR = 8
 TOKENS_PER_PARAMETER = 20
 # The validation loss is above the training loss by less than this share of what was learned.
 NO_GAP = 0.05
-
-
-def learning_rate_verdict(history: History) -> Verdict | None:
-    """Returns a verdict if a sweep found a much better learning rate; None without a sweep."""
-    sweep = sweep_of(history.analysis)
-    own = history.config.training.learning_rate
-    losses = [loss for rate, loss in sweep if math.isclose(rate, own, rel_tol=1e-6)]
-    if not losses or not math.isfinite(min(loss for _, loss in sweep)):
-        return None
-    own_loss = losses[0]
-    best_rate, best_loss = min(sweep, key=lambda entry: entry[1])
-    if own_loss - best_loss < WORSE * (history.start_loss - best_loss):
-        return None
-    steps = history.analysis.get("sweep_steps")
-    length = f" of {steps:,} steps" if isinstance(steps, int) else ""
-    reached = f"was {own_loss:.3f} nats per token" if math.isfinite(own_loss) else "became nan"
-    evidence = (
-        f"In short runs{length}, the training loss {reached} with training.learning_rate = {own:g} "
-        f"and {best_loss:.3f} with {best_rate:.2g}."
-    )
-    action = f"Train again with training.learning_rate = {best_rate:.2g}."
-    if own >= RATE_FACTOR * best_rate:
-        return Verdict("learning_rate_high", evidence, action)
-    if best_rate >= RATE_FACTOR * own and not _was_long_enough(history):
-        return Verdict("learning_rate_low", evidence, action)
-    return None
-
-
-def sweep_of(analysis: dict[str, Any]) -> list[tuple[float, float]]:
-    """Returns the learning rates of a sweep and their losses, in nats per token; inf for nan.
-
-    Args:
-      analysis: the content of analysis.json.
-    """
-    entries = [numbers(e, ("learning_rate", "loss")) for e in mappings(analysis.get("sweep"), 100)]
-    return sorted(
-        (rate, math.inf if entry["loss"] is None else entry["loss"])
-        for entry in entries
-        if (rate := entry["learning_rate"]) is not None
-    )
-
-
-def _was_long_enough(history: History) -> bool:
-    gain, learned = gain_of_twice(history), history.unigram - history.last.val_loss
-    return gain is not None and learned > 0 and gain < LONG_ENOUGH * learned
 
 
 def memorized(history: History) -> Verdict | None:
@@ -97,12 +42,11 @@ def memorized(history: History) -> Verdict | None:
                 f"{history.best.epoch:,}."
             )
         evidence.append(losses)
-    measured = last_memorization(history)
-    share, held_out = (number(measured.get(key)) for key in ("share", "held_out_share"))
-    if share is not None and held_out is not None and share - held_out >= COPIED:
+    measured = history.memorization
+    if measured and measured.share - measured.held_out_share >= COPIED:
         evidence.append(
-            f"{share:.0%} of the tokens that the model writes are in passages copied from the training "
-            f"text; of held-out text, {held_out:.0%} is."
+            f"{measured.share:.0%} of the tokens that the model writes are in passages copied from the "
+            f"training text; of held-out text, {measured.held_out_share:.0%} is."
         )
     if not evidence:
         return None
@@ -136,10 +80,10 @@ def too_large(history: History) -> Verdict | None:
 
 def too_small(history: History) -> Verdict | None:
     """Returns a verdict if the model has learned what it can and the text has more."""
-    ratio, gain = _tokens_per_parameter(history), gain_of_twice(history)
+    ratio, gain = _tokens_per_parameter(history), last_gain(history)
     sizes = _suitable_sizes(history)
     learned = history.unigram - history.last.val_loss
-    if ratio is None or gain is None or sizes is None or not math.isfinite(learned):
+    if ratio is None or sizes is None or not math.isfinite(learned):
         return None
     gap = history.last.val_loss - history.train_loss
     is_small = ratio > TOKENS_PER_PARAMETER and history.parameters * SIZE_FACTOR < sizes[0]
@@ -180,9 +124,7 @@ def _rounded(number: int) -> str:
 
 def suspicious_text(history: History) -> Verdict | None:
     """Returns a verdict if the checks of the text found something."""
-    evidence = [
-        sentence for f in history.findings if isinstance(sentence := f.get("evidence"), str)
-    ]
+    evidence = [finding.evidence for finding in history.analysis.text or []]
     if not evidence:
         return None
     action = "Remove this from the text, and train a new run."
@@ -193,7 +135,6 @@ def suspicious_text(history: History) -> Verdict | None:
 RULES: tuple[Callable[[History], Verdict | None], ...] = (
     diverging,
     not_learning,
-    learning_rate_verdict,
     unlike,
     too_short,
     below_ngram,
@@ -207,7 +148,7 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
 def diagnose(history: History) -> list[Verdict]:
     """Judges the last state of a run.
 
-    The text and the learning rate are judged only if analysis.json has `text` and `sweep`.
+    The text is judged only if it was examined.
 
     Args:
       history: the history of the run.
@@ -218,14 +159,11 @@ def diagnose(history: History) -> list[Verdict]:
     if not history.epochs:
         rules = (diverging, suspicious_text) if history.has_failed else (suspicious_text,)
     found = {verdict.id: verdict for rule in rules if (verdict := rule(history))}
-    rate = found.get("learning_rate_high") or found.get("learning_rate_low")
-    # Two verdicts have the same cause, and therefore the same action.
-    if rate and "not_learning" in found:
-        found["not_learning"] = replace(found["not_learning"], action=rate.action)
-    cause = rate or found.get("not_learning") or found.get("memorized")
+    cause = found.get("not_learning") or found.get("memorized")
     if cause and "below_ngram" in found:
+        # Two verdicts have the same cause, and therefore the same action.
         found["below_ngram"] = replace(found["below_ngram"], action=cause.action)
-    if "diverging" in found or "learning_rate_high" in found:
+    if "diverging" in found:
         # How the loss falls has another cause then.
         found = {
             id: each

@@ -1,4 +1,4 @@
-"""The history of a run, read from its files, and the power law of its training curve."""
+"""The history of a run, read from its files."""
 
 import math
 from dataclasses import dataclass
@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.runs.records import interval_lines, mappings, number, read_lines
+from minigpt.runs.analysis import Analysis, Memorization
+from minigpt.runs.records import interval_lines, number, read_lines
 from minigpt.runs.run import Run
 
 # The losses of single updates differ too much to be compared.
 LEAST_WIDTH = 5
+# Updates with a lower share of the highest learning rate are left out of `fall_of_doubling`.
+_HIGH_RATE = 0.3
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,6 @@ class History:
       uniform, unigram: baselines, nats per token; nan if they are not known.
       parameters: number of weights; 0 if it is not known.
       train_tokens, train_bytes: size of the training text; 0 if it is not known.
-      tokens_per_step: tokens of a weight update; 0 if it is not known.
       analysis: the content of analysis.json.
     """
 
@@ -62,8 +64,7 @@ class History:
     parameters: int
     train_tokens: int
     train_bytes: int
-    tokens_per_step: float
-    analysis: dict[str, Any]
+    analysis: Analysis
 
     @property
     def last(self) -> Epoch:
@@ -84,11 +85,6 @@ class History:
         return self.uniform if math.isfinite(self.uniform) else float(self.losses[0])
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
-        """What the checks of the text found, as analysis.json records it."""
-        return mappings(self.analysis.get("text"), 100)
-
-    @property
     def train_loss(self) -> float:
         """The training loss at the end: the mean over the last `width` updates."""
         return self.mean_loss(self.last_step - self.width, self.last_step)
@@ -101,17 +97,40 @@ class History:
     @property
     def passes(self) -> float | None:
         """How often a token was read, on average; None if it is not known."""
-        if not self.tokens_per_step or not self.train_tokens:
+        if not self.analysis.tokens_per_step or not self.train_tokens:
             return None
-        return self.last_step * self.tokens_per_step / self.train_tokens
+        return self.last_step * self.analysis.tokens_per_step / self.train_tokens
+
+    @property
+    def memorization(self) -> Memorization | None:
+        """What was measured of the samples of the last state; None if nothing was."""
+        last = self.analysis.memorization.get("last")
+        # Another epoch was the last one when it was measured, before training was resumed.
+        return last if last and last.epoch in (None, self.last.epoch) else None
 
     def mean_loss(self, first: float, last: float) -> float:
         """Returns the mean training loss of the lines from step `first` to step `last`."""
         inside = (self.steps >= first) & (self.steps <= last)
         return float(self.losses[inside].mean()) if inside.any() else float(self.losses[-1])
 
+    def fall_of_doubling(self) -> float:
+        """Returns by which share of itself the training loss fell when the training doubled the last time.
 
-def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
+        The length of training is the sum of the learning rates so far, after Tissue et al. 2024, "Scaling
+        Law with Learning Rate Annealing": with a schedule that decays, the loss as a function of the
+        updates is flat at the end because the learning rate is low, not because there is nothing left to
+        learn. The decrease that the decay itself causes is the same at the end of longer training, so only
+        updates with a high learning rate are compared.
+        """
+        high = self.learning_rates >= _HIGH_RATE * self.learning_rates.max(initial=0.0)
+        lengths = np.cumsum(self.learning_rates * np.diff(self.steps, prepend=0.0))[high]
+        losses, end = self.losses[high], lengths[-1] if len(lengths) else 0.0
+        before = losses[(lengths > 0.4 * end) & (lengths <= 0.5 * end)]
+        after = losses[lengths > 0.8 * end]
+        return float(1 - after.mean() / before.mean()) if len(before) and len(after) else 0.0
+
+
+def read_history(run: Run, analysis: Analysis | None = None) -> History:
     """Reads the history of a run. Damaged lines are left out.
 
     Args:
@@ -121,7 +140,6 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
       UserError: the settings of the run cannot be read.
     """
     facts = run.facts
-    analysis = run.analysis if analysis is None else analysis
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
@@ -149,8 +167,7 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
         parameters=facts.get("parameters", 0),
         train_tokens=facts.get("train_tokens", 0),
         train_bytes=facts.get("train_bytes", 0),
-        tokens_per_step=number(analysis.get("tokens_per_step")) or 0.0,
-        analysis=analysis,
+        analysis=run.analysis if analysis is None else analysis,
     )
 
 
@@ -162,85 +179,3 @@ def _epoch(line: dict[str, Any]) -> Epoch | None:
         return None
     bits = number(line.get("val_bits_per_byte"))
     return Epoch(math.ceil(epoch), int(step), train_loss, val_loss, bits)
-
-
-# Left out: the beginning, up to this share of the sum, and updates with less than this share of the
-# maximum.
-_FIRST_SHARE, _HIGH_RATE = 0.2, 0.3
-_POINTS = 24
-_EXPONENTS = np.linspace(0.05, 1.5, 59)
-
-
-@dataclass(frozen=True)
-class PowerLaw:
-    """loss(x) = floor + scale · x^-exponent in nats per token, where x = 1 at the end of training."""
-
-    floor: float
-    scale: float
-    exponent: float
-
-    def at(self, x: float) -> float:
-        return float(self.floor + self.scale * x**-self.exponent)
-
-
-def fit_power_law(
-    steps: np.ndarray, losses: np.ndarray, learning_rates: np.ndarray
-) -> PowerLaw | None:
-    """Fits a power law to a training curve, to forecast the loss after more training.
-
-    The loss is fitted as a function of x, the sum of the learning rates of all updates so far, after Tissue
-    et al. 2024, "Scaling Law with Learning Rate Annealing": with a schedule that decays, the loss as a
-    function of the updates is flat at the end because the learning rate is low, not because there is
-    nothing left to learn. The decrease that the decay itself causes is the same at the end of longer
-    training, so only updates with a high learning rate are fitted. The relative errors have the least
-    squares over equal parts of the logarithm of x.
-
-    Args:
-      steps: float[n], increasing.
-      losses: float[n], nats per token.
-      learning_rates: float[n], at these steps.
-    Returns:
-      The law, with neither floor nor scale below 0; None if there are fewer than four points.
-    """
-    if not len(steps) or not learning_rates.max() > 0:
-        return None
-    sums = np.cumsum(learning_rates * np.diff(steps, prepend=0.0))
-    high = learning_rates >= _HIGH_RATE * learning_rates.max()
-    x, losses = smoothed(sums[high] / sums[-1], losses[high])
-    if len(x) < 4:
-        return None
-    weights = 1 / np.maximum(losses, 1e-9)
-    best, least = None, np.inf
-    for exponent in _EXPONENTS:
-        powers = x**-exponent
-        columns = np.stack([np.ones_like(powers), powers], axis=1)
-        floor, scale = np.linalg.lstsq(columns * weights[:, None], losses * weights, rcond=None)[0]
-        if floor < 0:
-            relative = powers * weights
-            floor, scale = 0.0, relative.sum() / (relative @ relative)
-        if scale < 0:
-            floor, scale = weights.sum() / (weights @ weights), 0.0
-        error = np.square((floor + scale * powers) * weights - 1).sum()
-        if error < least:
-            best, least = PowerLaw(float(floor), float(scale), float(exponent)), error
-    return best
-
-
-def smoothed(x: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages a curve without its beginning over parts of equal length on a logarithmic scale.
-
-    Returns:
-      The mean x and the mean losses of the parts that contain points.
-    """
-    kept = x >= _FIRST_SHARE
-    x, losses = x[kept], losses[kept]
-    if not len(x):
-        return x, losses
-    edges = np.geomspace(x[0], x[-1], _POINTS + 1)
-    parts = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, _POINTS - 1)
-    count = np.bincount(parts, minlength=_POINTS)
-    found = count > 0
-    return (
-        np.bincount(parts, x, _POINTS)[found] / count[found],
-        np.bincount(parts, losses, _POINTS)[found] / count[found],
-    )

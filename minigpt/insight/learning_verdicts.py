@@ -2,18 +2,16 @@
 
 The thresholds are shares of what was learned: the difference between the loss of the token frequencies
 (unigram) and the validation loss. A share means the same for every text and every tokenizer. They were
-chosen on the runs of tests/insight/doctor_trainings.py.
+chosen on the runs of tests/fixtures/histories.
 """
 
 import math
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from minigpt.insight.analysis import Verdict
-from minigpt.insight.history import History, fit_power_law
-from minigpt.runs.records import mapping, number
+from minigpt.insight.history import History
+from minigpt.runs.analysis import Verdict
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of
 # itself.
@@ -24,9 +22,9 @@ NOT_FALLING = 0.02
 AT_UNIGRAM = 0.03
 # After fewer updates, the only verdict is that there were too few.
 LEAST_STEPS = 20
-# Twice as many steps would learn this share more.
+# The last doubling of the training lowered the loss by this share of what was learned.
 STILL_FALLING = 0.12
-# Or it would lower the loss by this share: most of a text that is easy to predict is learned early.
+# Or by this share of itself: most of a text that is easy to predict is learned early.
 LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
 RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
@@ -75,41 +73,38 @@ def not_learning(history: History) -> Verdict | None:
         "not_learning",
         f"The validation loss is {history.last.val_loss:.3f} nats per token; that of the token frequencies "
         f"(unigram) is {unigram:.3f}. The training loss did not fall in the second half.",
-        "No other learning rate is better: check that the text is not random."
-        if history.analysis.get("sweep")
-        else "Run `minigpt doctor RUN`, which tries other learning rates.",
+        "Compare other values of training.learning_rate with `minigpt sweep`, and check that the text is "
+        "not random.",
     )
 
 
 def too_short(history: History) -> Verdict | None:
-    """Returns a verdict if twice as many steps would give much more."""
-    if history.analysis.get("state") == "training":
+    """Returns a verdict if the loss was still falling at the end."""
+    if history.analysis.state == "training":
         return None
     if history.last_step < LEAST_STEPS:
         evidence = f"It ended after step {history.last_step:,}."
         return Verdict("too_short", evidence, _longer(history))
-    (name, loss), gain = judged_loss(history), gain_of_twice(history)
-    learned = history.unigram - loss
-    if gain is None or not is_falling(history) or has_memorized(history):
+    if not is_falling(history) or has_memorized(history):
         return None
-    if not gain > min(STILL_FALLING * max(learned, 0.0), LOWER_LOSS * loss):
+    name, loss = judged_loss(history)
+    if not last_gain(history) > min(
+        STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss
+    ):
         return None
     return Verdict(
         "too_short",
-        f"At the end, at step {history.last_step:,}, the loss was falling. Twice the time would give a "
-        f"{name} loss of about {loss - gain:.3f} nats per token in place of {loss:.3f}, by a power law "
-        "fitted to the training loss.",
+        f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss is {loss:.3f} "
+        "nats per token.",
         _longer(history),
     )
 
 
 def below_ngram(history: History) -> Verdict | None:
     """Returns a verdict if a frozen n-gram predicts the held-out text better than the best model does."""
-    baselines = mapping(history.analysis.get("baselines"))
-    ngram, byte_ngram = (
-        number(baselines.get(key)) for key in ("ngram", "byte_ngram_bits_per_byte")
-    )
-    if history.analysis.get("state") == "training" or ngram is None:
+    baselines = history.analysis.baselines
+    ngram, byte_ngram = baselines.ngram, baselines.byte_ngram_bits_per_byte
+    if history.analysis.state == "training" or ngram is None:
         return None
     loss, bits = history.best.val_loss, history.best.bits_per_byte
     if ngram < loss:
@@ -126,15 +121,15 @@ def below_ngram(history: History) -> Verdict | None:
     )
 
 
-def gain_of_twice(history: History) -> float | None:
-    """Estimates how much lower `judged_loss` is after twice the steps, in nats per token."""
-    law = fit_power_law(history.steps, history.losses, history.learning_rates)
-    if law is None or not law.at(1) > 0:
-        return None
-    # The same share of the loss: the decay of the learning rate has lowered it below the law.
-    share = 1 - law.at(2) / law.at(1)
+def last_gain(history: History) -> float:
+    """Returns by how much the last doubling of the training lowered `judged_loss`, in nats per token."""
     name, loss = judged_loss(history)
-    return loss * share * (_share_held_out(history) if name == "validation" else 1.0)
+    gain = loss * history.fall_of_doubling()
+    middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
+    if name == "validation" and middle.step <= 0.8 * history.last_step:
+        # What is learned may not reach the held-out text.
+        gain = min(gain, max(0.0, 2 * (middle.val_loss - history.last.val_loss)))
+    return gain
 
 
 def judged_loss(history: History) -> tuple[str, float]:
@@ -142,17 +137,6 @@ def judged_loss(history: History) -> tuple[str, float]:
     if unlike(history):
         return "training", history.train_loss
     return "validation", history.last.val_loss
-
-
-def _share_held_out(history: History) -> float:
-    """Returns which share of the decrease in the second half reached the held-out text, 0 to 1."""
-    middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
-    end = history.last
-    if middle.step > 0.8 * end.step:
-        return 1.0
-    before, after = (history.mean_loss(0.9 * epoch.step, epoch.step) for epoch in (middle, end))
-    decrease = before - after
-    return min(1.0, max(0.0, (middle.val_loss - end.val_loss) / decrease)) if decrease > 0 else 1.0
 
 
 def is_falling(history: History) -> bool:
@@ -185,25 +169,17 @@ def has_memorized(history: History) -> bool:
 
 def _copies_nothing(history: History) -> bool:
     """Returns whether the samples of the last state were measured, and no passage in them is copied."""
-    measured = last_memorization(history)
-    share, tokens, words = (number(measured.get(key)) for key in ("share", "tokens", "words"))
-    if share != 0 or tokens is None or words is None or history.config.data.source == "pairs":
+    measured = history.memorization
+    if not measured or measured.share or history.config.data.source == "pairs":
         return False
-    return words >= max(LEAST_WORDS, tokens / TOKENS_PER_WORD)
-
-
-def last_memorization(history: History) -> dict[str, Any]:
-    """Returns what was measured of the samples of the last state; {} if nothing was."""
-    last = mapping(mapping(history.analysis.get("memorization")).get("last"))
-    # Another epoch was the last one when it was measured, before training was resumed.
-    return last if last.get("epoch") in (None, history.last.epoch) else {}
+    return measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
 
 
 def unlike(history: History) -> Verdict | None:
     """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
-    measured = mapping(history.analysis.get("held_out"))
-    unigram, bigram = _likeness(measured.get("unigram")), _likeness(measured.get("bigram"))
-    repeats_itself = any(finding.get("kind") in REPETITION for finding in history.findings)
+    measured, findings = history.analysis.held_out or {}, history.analysis.text or []
+    unigram, bigram = measured.get("unigram"), measured.get("bigram")
+    repeats_itself = any(finding.kind in REPETITION for finding in findings)
     if not unigram or not bigram or repeats_itself:
         return None
     held_out, _, mean, highest = bigram
@@ -220,12 +196,6 @@ def unlike(history: History) -> Verdict | None:
     )
 
 
-def _likeness(values: Any) -> list[float] | None:
-    """Returns what `held_out_likeness` measured; None if it is damaged."""
-    found = [number(value) for value in values] if isinstance(values, list) else []
-    return [v for v in found if v is not None] if len(found) == 4 and None not in found else None
-
-
 def _lowest(history: History) -> tuple[float, int]:
     """Returns the lowest mean training loss over `history.width` updates, and its step."""
     edges = np.arange(0, history.last_step + history.width, history.width)
@@ -239,7 +209,7 @@ def _lowest(history: History) -> tuple[float, int]:
 
 
 def _longer(history: History) -> str:
-    if history.analysis.get("state") == "interrupted":
+    if history.analysis.state == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
     epochs = f"training.epochs={2 * training.epochs}"

@@ -4,7 +4,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_store import Corpus
+from minigpt.environment import printable
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
+from minigpt.runs.analysis import CopiedPassage, MeasuredSample, Memorization
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import LARGE_BYTES, run_error
 from minigpt.runs.run import Run, as_run, known_run_corpus
@@ -160,83 +161,13 @@ def _first_document(ids: np.ndarray, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(ids[: ends[0]] if len(ends) else ids)
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A passage of a sample that is in the training text.
-
-    Attributes:
-      text: the passage.
-      words, characters: its length.
-      document: the number of its document in the training text, from 0.
-      line: its line in the document, from 1; None if the tokenizer does not keep line breaks.
-      description: where it is, in words.
-    """
-
-    text: str
-    words: int
-    characters: int
-    document: int
-    line: int | None
-    description: str
-
-
-@dataclass(frozen=True)
-class MeasuredSample:
-    """A sample.
-
-    Attributes:
-      prompt: the prompt; the source of a translation.
-      text: what the model added.
-      copied: the parts of `text` that are in verbatim passages, (begin, end) in code points.
-    """
-
-    prompt: str
-    text: str
-    copied: list[tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Memorization:
-    """How much of a model's samples is copied from its training text.
-
-    A passage counts if at least 8 words and 50 characters of it occur in one document of the training
-    text, with exactly the same characters; see `insight.verbatim`.
-
-    Attributes:
-      state: "best" or "last".
-      epoch, step: after which the model is in this state; None if unknown.
-      tokens, words: the size of the samples.
-      share: the share of their tokens that are in such passages.
-      held_out_share: the same for as much held-out text, which measures common language.
-      longest: the longest passage; None if there is none.
-      samples: the samples.
-    """
-
-    state: str
-    epoch: int | None
-    step: int | None
-    tokens: int
-    words: int
-    share: float
-    held_out_share: float
-    longest: Passage | None
-    samples: list[MeasuredSample]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes as JSON types."""
-        return asdict(self)
-
-
 @contextmanager
-def open_state(
-    run: Run, state: str, weights: Sequence[np.ndarray] | None = None
-) -> Iterator[tuple[Any, int | None, int | None]]:
+def open_state(run: Run, state: str) -> Iterator[tuple[Any, int | None, int | None]]:
     """Opens the model of a run, for the engine if that can run it.
 
     Args:
       run: the run.
       state: "best" by validation loss, or "last": the newest checkpoint.
-      weights: the values of `model.weights` in this state, without LoRA, if the caller has them.
     Yields:
       The model, and the epoch and the step of its state; None if they are not known.
     Raises:
@@ -255,18 +186,16 @@ def open_state(
     settings = run.config.sampling.model_dump(exclude={"beams"})
     if portable_problem(run.config.model, run.load_tokenizer()) or engine_problems(settings, ""):
         model: Any = minigpt.load(run)
-        if checkpoint and weights is None:
-            weights = run.load_model(checkpoint).get_weights()
-        if weights is not None:
-            model.model.set_weights(weights)
+        if checkpoint:
+            model.model.set_weights(run.load_model(checkpoint).get_weights())
         yield model, facts["epoch"], facts["step"]
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
-        if checkpoint and weights is None:
+        if checkpoint:
             write_checkpoint_file(run, file, checkpoint)
         else:
-            write_run_file(run, file, weights=weights)
+            write_run_file(run, file)
         is_large = state == "best" and file.stat().st_size > LARGE_BYTES
         model = minigpt.load(run) if is_large else minigpt.load_portable(file)
         # The engine has read the file.
@@ -280,7 +209,6 @@ def measure_memorization(
     *,
     tokens: int = 12_800,
     corpus: Corpus | None = None,
-    weights: Sequence[np.ndarray] | None = None,
 ) -> Memorization:
     """Measures how much of a model's samples is copied verbatim from its training text.
 
@@ -293,7 +221,6 @@ def measure_memorization(
       state: "best" for the best model by validation loss, "last" for the newest checkpoint.
       tokens: the number of tokens to draw.
       corpus: the text of the run, if it is open.
-      weights: the values of `model.weights` in this state, without LoRA, if the caller has them.
     Raises:
       UserError: the run has no such model, was imported, or its text has changed since training.
       TypeError, ValueError: `tokens` is not a positive integer.
@@ -308,7 +235,7 @@ def measure_memorization(
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"
     held_out = np.asarray(corpus.val.ids)
-    with open_state(run, state, weights) as (model, epoch, step), warnings.catch_warnings():
+    with open_state(run, state) as (model, epoch, step), warnings.catch_warnings():
         # The texts are the run's own: nothing can be done about their characters.
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         if is_pairs:
@@ -356,13 +283,13 @@ def _share(draws: Sequence[Draw], spans: Sequence[list[tuple[int, int]]]) -> flo
 
 def _passage(
     run: Run, training: TokenText, token_bytes: TokenBytes, data: np.ndarray, offset: int
-) -> Passage:
+) -> CopiedPassage:
     """Describes a passage, the bytes `data` of the training text from `offset` on."""
     document, characters, lines = training.place(offset)
     keeps_lines = not token_bytes.tokenizer.separator
     text = token_bytes.decode(data.tobytes())
     place = f"document {document + 1:,} of the training text, at character {characters + 1:,}"
-    return Passage(
+    return CopiedPassage(
         text=text,
         words=len(data.tobytes().split()),
         characters=int(token_bytes.is_character(data).sum()),
@@ -379,7 +306,8 @@ def _file(run: Run, text: str) -> str:
         found = source.find(text.encode()) if isinstance(source, TextFiles) else None
     except UserError:
         return ""  # It has been removed since. The token ids are in the cache.
-    return f" ({found[0].name}, {found[1]})" if found else ""
+    # A file's name may have bytes that are no UTF-8.
+    return printable(f" ({found[0].name}, {found[1]})") if found else ""
 
 
 def _copied(

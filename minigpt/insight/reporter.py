@@ -4,15 +4,16 @@ import math
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import minigpt
-from minigpt.insight.analysis import Verdict, runnable, write_analysis
 from minigpt.insight.doctor import diagnose
-from minigpt.insight.examination import Measurement, measurements
+from minigpt.insight.examination import measurements
 from minigpt.insight.history import read_history
 from minigpt.insight.report.report import write_report
+from minigpt.runs.analysis import Analysis, State, Verdict, write_analysis
 from minigpt.runs.run import Run
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
@@ -40,33 +41,35 @@ class Reporter(Hook):
     def __init__(self, command: str = "minigpt") -> None:
         self.command = command
         self.seconds = self._last_seconds = 0.0
-        self._analysis: dict[str, Any] = {}
+        self._analysis = Analysis()
+        self._has_started = False
         self._was_finished = False
 
     def started(self, loop: TrainingLoop) -> None:
         self.run, self.task, self.clock = loop.run, loop.task, loop.clock
         self.checkpointing = loop.checkpointing
+        self._has_started = True
         self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
         is_new = not self.clock.step
-        known = {} if is_new else self.run.analysis
+        known = Analysis() if is_new else self.run.analysis
         if loop.is_over:
             # An earlier process has ended training, and perhaps not recorded it.
-            self._was_finished = known.get("state") == "finished"
+            self._was_finished = known.state == "finished"
             self._analysis = known
             return
-        resumed_at = known.get("resumed_at")
-        earlier = resumed_at if isinstance(resumed_at, list) else []
-        # It is about a state that training goes on from.
-        known.pop("memorization", None)
-        self._analysis = known | {
-            "version": minigpt.__version__,
-            "tokens_per_step": self.task.tokens_per_batch * loop.training.accumulate_steps,
-            "resumed_at": earlier if is_new else [*earlier, self.clock.step],
-        }
+        self._analysis = replace(
+            known,
+            version=minigpt.__version__,
+            tokens_per_step=self.task.tokens_per_batch * loop.training.accumulate_steps,
+            resumed_at=[] if is_new else [*known.resumed_at, self.clock.step],
+            # It is about a state that training goes on from.
+            memorization={},
+        )
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
-        self._analysis["bytes_per_token"] = loss / math.log(2) / bits if bits else None
+        bytes_per_token = loss / math.log(2) / bits if bits else None
+        self._analysis = replace(self._analysis, bytes_per_token=bytes_per_token)
         allowed = SHARE * self.clock.process_seconds
         if not self.seconds or self.seconds + self._last_seconds <= allowed:
             self.report("training")
@@ -77,32 +80,18 @@ class Reporter(Hook):
 
     def finished(self, run: Run, state: str) -> list[str]:
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""
-        if self._was_finished or not self._analysis:
+        if self._was_finished or not self._has_started:
             return []
-        verdicts = self.report(state)
+        verdicts = self.report(cast(State, state))
         # It would have taken too long.
-        left = [each.subject for each in self._measurements if self._is_due(each, True)]
+        left = [
+            each.subject
+            for each in self._measurements
+            if each.is_due(self._analysis, self.checkpointing.epoch, True)
+        ]
         return lines_of(verdicts, left, run.path, self.command)
 
-    def _is_due(self, measurement: Measurement, is_finished: bool) -> bool:
-        return measurement.is_due(self._analysis, self.checkpointing.epoch, is_finished)
-
-    def _measure(self, measurement: Measurement) -> None:
-        self._analysis |= measurement.measure(self._analysis, self.checkpointing.epoch)
-
-    def _verdicts(self, is_finished: bool) -> list[Verdict]:
-        """Returns the verdicts, after everything that may refute one of them is measured."""
-        while True:
-            verdicts = diagnose(read_history(self.run, self._analysis))
-            ids = [verdict.id for verdict in verdicts]
-            due = [
-                m for m in self._measurements if m.refutes in ids and self._is_due(m, is_finished)
-            ]
-            if not due:
-                return verdicts
-            self._measure(due[0])
-
-    def report(self, state: str) -> list[Verdict]:
+    def report(self, state: State) -> list[Verdict]:
         """Writes analysis.json and report.html.
 
         Args:
@@ -113,24 +102,30 @@ class Reporter(Hook):
           OSError: a file cannot be written.
         """
         start = time.perf_counter()
-        share = FINAL_SHARE if state == "finished" else SHARE
+        known, epoch, is_finished = self._analysis, self.checkpointing.epoch, state == "finished"
+        share = FINAL_SHARE if is_finished else SHARE
         for measurement in self._measurements:
             spent = self.seconds + time.perf_counter() - start
             if (
-                self._is_due(measurement, state == "finished")
+                measurement.is_due(known, epoch, is_finished)
                 and spent + measurement.seconds <= share * self.clock.process_seconds
             ):
-                self._measure(measurement)
-        if self.task.breakdown:
-            self._analysis |= self.task.breakdown.as_dict()
-        self._analysis |= {
-            "state": state,
-            "written": round(time.time(), 3),
-            "planned_steps": self.clock.end,
-        }
-        verdicts = self._verdicts(state == "finished")
-        self._analysis["verdicts"] = [verdict.as_dict() for verdict in verdicts]
-        write_analysis(self.run, self._analysis)
+                known = measurement.measure(known, epoch)
+        known = replace(
+            known,
+            state=state,
+            written=round(time.time(), 3),
+            planned_steps=self.clock.end,
+            **(self.task.breakdown.results() if self.task.breakdown else {}),
+        )
+        verdicts = diagnose(read_history(self.run, known))
+        for measurement in self._measurements:
+            is_accused = measurement.refutes in [verdict.id for verdict in verdicts]
+            if is_accused and measurement.is_due(known, epoch, is_finished):
+                known = measurement.measure(known, epoch)
+                verdicts = diagnose(read_history(self.run, known))
+        self._analysis = replace(known, verdicts=verdicts)
+        write_analysis(self.run.analysis_file, self._analysis)
         write_report([self.run], self.run.report_file)
         self._last_seconds = time.perf_counter() - start
         self.seconds += self._last_seconds
@@ -151,7 +146,7 @@ def lines_of(
     lines, actions = [], set[str]()
     for verdict in verdicts:
         lines.append(f"Doctor: {verdict.title}. {verdict.evidence}")
-        if (action := runnable(verdict.action, run, command)) not in actions:
+        if (action := verdict.runnable_action(run, command)) not in actions:
             # On its own line, since it may have a command to copy.
             lines[-1] += f"\n{action}"
             actions.add(action)

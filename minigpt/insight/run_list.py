@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from minigpt.config import Config
 from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.runs.analysis import State
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
-
-State = Literal["training", "finished", "interrupted", "failed", "damaged"]
 
 _MAX_FILES_NAMED = 3
 
@@ -44,7 +43,7 @@ class RunSummary:
     val_loss: float | None = None
     bits_per_byte: float | None = None
     seconds: float | None = None
-    state: State = "damaged"
+    state: State | Literal["damaged"] = "damaged"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"path": str(self.path)}
@@ -66,7 +65,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     try:
         # The folder of a run that is being created begins with a dot.
         children = (path for path in folder.iterdir() if not path.name.startswith("."))
-        found = [folder] if _is_run(folder) else [path for path in children if _is_run(path)]
+        found = [folder] if is_run(folder) else [path for path in children if is_run(path)]
     except OSError as error:
         problem = error.strerror or str(error)
         if isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -76,7 +75,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     return [_summary(path) for path in sorted(found, key=_natural_order)]
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
     return (path / "config.toml").is_file()
 
 
@@ -126,7 +125,7 @@ def _text(config: Config) -> str:
 def _state(run: Run) -> State:
     if is_locked(run.path):
         return "training"
-    recorded = run.analysis.get("state")
+    recorded = run.analysis.state
     if recorded in ("finished", "failed"):
         return recorded
     if recorded in ("interrupted", "training"):

@@ -1,17 +1,13 @@
-"""Sweeps: settings are tried one after the other, and their losses compared.
-
-`sweep` tries the points of a grid, each as a run. The doctor tries learning rates in short runs, and
-chooses the next one by the losses so far: see `learning_rates`.
-"""
+"""Sweeps: a run is trained for each point of a grid of settings, one after the other."""
 
 import itertools
 import json
 import logging
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from minigpt.config import Config
 from minigpt.config.loading import check_text, load_new_config
@@ -20,38 +16,12 @@ from minigpt.corpus.text_files import TextFiles, recorded_path
 from minigpt.distribution.launch import launch
 from minigpt.errors import ArgumentProblem, UserError, as_path, gathering
 from minigpt.insight.report.report import REPORT_FILE, write_report
-from minigpt.insight.run_list import RunSummary, list_runs
+from minigpt.insight.run_list import RunSummary, is_run, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 
-Setting = TypeVar("Setting", bound=Hashable)
-
 logger = logging.getLogger(__name__)
-
-
-def try_settings(
-    propose: Callable[[Mapping[Setting, float]], Iterable[Setting]],
-    loss: Callable[[Setting], float],
-    report: Callable[[Setting, float], object] = lambda setting, loss: None,
-    kept: Mapping[Setting, float] = {},
-) -> dict[Setting, float]:
-    """Tries settings one after the other.
-
-    Args:
-      propose: yields what to try; called with the losses so far, which grow meanwhile.
-      loss: trains with a setting and returns its loss; nan or inf if training fails.
-      report: called with each setting and its loss as soon as it is known.
-      kept: losses of an earlier call; these settings are not trained again.
-    Returns:
-      Settings and their losses, the best first; inf for those that failed.
-    """
-    losses: dict[Setting, float] = {}
-    for setting in propose(losses):
-        found = kept[setting] if setting in kept else loss(setting)
-        losses[setting] = found if math.isfinite(found) else math.inf
-        report(setting, losses[setting])
-    return dict(sorted(losses.items(), key=lambda item: item[1]))
 
 
 def sweep(
@@ -92,37 +62,37 @@ def sweep(
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
     trials = _trials(values, config, output, paths)
-    order = {path: number for number, path in enumerate(trials, 1)}
-
-    def train(path: Path) -> float:
-        logger.info("Run %s of %s: %s", order[path], len(trials), path)
+    for number, (path, settings) in enumerate(trials.items(), 1):
+        if _summary(path).state == "finished":
+            continue
+        logger.info("Run %s of %s: %s", number, len(trials), path)
         arguments = ["train", "--resume", str(path)]
-        if not _exists(path):
-            arguments = [
-                "train",
-                "--run",
-                str(path),
-                *(["--config", str(config)] if config else []),
-            ]
-            arguments += [part for each in paths for part in ("--text", each)]
-            arguments += [part for each in trials[path] for part in ("--set", each)]
+        if not is_run(path):
+            given = {"--run": [str(path)], "--text": paths, "--set": settings}
+            given["--config"] = [str(config)] if config else []
+            options = (part for name, each in given.items() for v in each for part in (name, v))
+            arguments = ["train", *options]
         # In a process of its own: if it runs out of memory, for example, the others are still trained.
         (status,) = launch(arguments, 1)
         if status == INTERRUPTED:
             logger.info("The same command continues the sweep.")
             raise Interrupted
-        return math.inf if status else _score(path)
-
-    def report(path: Path, loss: float) -> None:
-        if math.isinf(loss):
+        if status:
             logger.warning("%s: failed; the sweep goes on", path)
-
-    kept = {path: _score(path) for path in trials if _summary(path).state == "finished"}
-    runs = [_summary(path) for path in try_settings(lambda _: trials, train, report, kept)]
-    if found := [run.path for run in runs if _exists(run.path)]:
+    runs = sorted(map(_summary, trials), key=_score)
+    if found := [run.path for run in runs if is_run(run.path)]:
         write_report(found, output / REPORT_FILE)
         logger.info("Wrote %s", output / REPORT_FILE)
     return runs
+
+
+def _summary(path: Path) -> RunSummary:
+    return list_runs(path)[0] if is_run(path) else RunSummary(path, path.name, state="failed")
+
+
+def _score(run: RunSummary) -> float:
+    score = run.bits_per_byte or run.val_loss
+    return score if score and run.state == "finished" else math.inf
 
 
 def _trials(
@@ -138,11 +108,8 @@ def _trials(
         problems.append(ArgumentProblem("values", values, "should name at least one setting"))
     with gathering(problems):
         # A folder of runs may exist.
-        if _exists(output) or not output.is_dir():
+        if is_run(output) or not output.is_dir():
             check_new_run(output, "output")
-    with gathering(problems):
-        if text:
-            TextFiles(text).check_found()
     found: dict[Path, list[str]] = {}
     for chosen in itertools.product(*values.values()):
         settings = {name: _written(value) for name, value in zip(values, chosen, strict=True)}
@@ -156,7 +123,7 @@ def _trials(
         found[path] = [f"{name}={value}" for name, value in settings.items()]
         with gathering(problems):
             checked = load_new_config(config, found[path], text)
-            problems += _changes(checked, Run(path)) if _exists(path) else ()
+            problems += _changes(checked, Run(path)) if is_run(path) else ()
             # Opening a data set would copy it.
             files = None if checked.data.source == "datasets" else open_source(checked.data)
             if isinstance(files, TextFiles):
@@ -170,19 +137,6 @@ def _written(value: Any) -> str:
     """Returns a value as the text of an override."""
     is_plain = value is None or (isinstance(value, str) and re.fullmatch(r"[\w.+-]*", value))
     return str(value).replace("None", "none") if is_plain else json.dumps(value)
-
-
-def _exists(path: Path) -> bool:
-    return (path / "config.toml").is_file()
-
-
-def _summary(path: Path) -> RunSummary:
-    return list_runs(path)[0] if _exists(path) else RunSummary(path, path.name, state="failed")
-
-
-def _score(path: Path) -> float:
-    run = _summary(path)
-    return run.bits_per_byte or run.val_loss or math.inf
 
 
 def _changes(config: Config, run: Run) -> list[str]:

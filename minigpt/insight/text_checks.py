@@ -39,6 +39,7 @@ from minigpt.insight.repetition import (
     measure_repetition,
     most_repeated_line,
 )
+from minigpt.runs.analysis import Finding
 from minigpt.tokenizers import Tokenizer
 
 # The characters that stand for the bytes 0x80 to 0xBF of UTF-8, read as Latin-1 or Windows-1252.
@@ -99,20 +100,6 @@ _MIN_DOCUMENT_BYTES = 40
 # A repetition shows only in a text that is longer than a few lines.
 _MIN_BYTES = 1000
 _SHOWN_CHARACTERS = 60
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something suspicious about a text.
-
-    Attributes:
-      kind: "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
-        "line_ends", "boilerplate" or "html".
-      evidence: one sentence with figures and an example, without control characters.
-    """
-
-    kind: str
-    evidence: str
 
 
 # Decoding a million tokens takes 0.2 to 0.5 s.

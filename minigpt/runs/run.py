@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError
+from minigpt.runs.analysis import Analysis, read_analysis
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint, count_parameters
 from minigpt.runs.layout import (
     PORTABLE_FILE,
@@ -37,7 +38,7 @@ from minigpt.runs.layout import (
     run_error,
     snapshots,
 )
-from minigpt.runs.records import Facts, facts_as_json, read_facts, read_object
+from minigpt.runs.records import Facts, facts_as_json, read_facts
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -195,12 +196,9 @@ class Run:
         return read_facts(self.facts_file)
 
     @property
-    def analysis(self) -> dict[str, Any]:
-        """The content of analysis.json; {} if it is missing or damaged.
-
-        The file may come from someone else: readers check the types of the values.
-        """
-        return read_object(self.analysis_file)
+    def analysis(self) -> Analysis:
+        """The content of analysis.json; empty if it is missing or, with a warning, damaged."""
+        return read_analysis(self.analysis_file)
 
     def epoch_files(self) -> list[Path]:
         """Returns the portable files of the epochs in order; see `training.keep_epochs`."""

@@ -1,11 +1,11 @@
 """One pass of a GPT with the caches as inputs and outputs, for formats whose users run the loop."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
+from minigpt.targets.opened_model import in_float32
 
 
 class CachedStep(tf.Module):
@@ -24,19 +24,11 @@ class CachedStep(tf.Module):
 
     def __init__(self, model: GPT) -> None:
         super().__init__(name="minigpt")
-        if model.compute_dtype != "float32":
-            copy = build_gpt(model.config, model.vocab_size)
-            copy.set_weights(model.get_weights())
-            model = copy
-        self.model = model
-        parts = (
-            "key",
-            "value",
-            *(("attention_input", "ff_input") * (model.config.convolution > 0)),
-        )
-        blocks = range(len(model.blocks))
+        self.model = in_float32(model)
+        parts = ["key", "value"]
+        parts += ["attention_input", "ff_input"] * (model.config.convolution > 0)
         self.cache_names = ["ids_0"] * bool(model.config.ngrams)
-        self.cache_names += [f"{part}_{i}" for i in blocks for part in parts]
+        self.cache_names += [f"{part}_{i}" for i in range(len(model.blocks)) for part in parts]
 
     def signature(self, rows: int | None, tokens: int | None) -> list[tf.TensorSpec]:
         """Returns the inputs of `step`; None for sizes that are not fixed."""
@@ -50,18 +42,24 @@ class CachedStep(tf.Module):
             ),
         ]
 
-    def step(self, token_ids: Any, position: Any, *caches: Any) -> dict[str, Any]:
+    def step(self, token_ids: Any, position: Any, *caches: Any, last: Any = None) -> dict[str, Any]:
         """Scores the next tokens of texts.
 
         Args:
           token_ids: int32[B, T].
           position: int32[B], the position of the first of them in each text.
           *caches: those of the tokens before.
+          last: int32[B, N], the columns that are scored; None for all.
         Returns:
-          "logits", float32[B, T, V], and the caches with these tokens.
+          "logits", float32[B, T or N, V], and the caches with these tokens.
         """
-        latents, updated = self._latents(token_ids, position, caches)
-        return {"logits": self.model.logits(latents), **updated}
+        nested = tf.nest.pack_sequence_as(self.model.empty_caches(1), list(caches))
+        latents, updated = self.model.call_with_cache(token_ids, nested, position)
+        if last is not None:
+            latents = tf.gather(latents, last, axis=1, batch_dims=1)
+        names = [f"new_{name}" for name in self.cache_names]
+        new_caches = dict(zip(names, tf.nest.flatten(updated), strict=True))
+        return {"logits": self.model.logits(latents), **new_caches}
 
     def step_of_last(
         self, token_ids: Any, position: Any, last: Any, *caches: Any
@@ -74,18 +72,9 @@ class CachedStep(tf.Module):
         Returns:
           "logits", float32[B, V], and the caches with these tokens.
         """
-        latents, updated = self._latents(token_ids, position, caches)
-        latents = tf.gather(latents, last[:, None], axis=1, batch_dims=1)
-        return {"logits": self.model.logits(latents)[:, 0], **updated}
+        found = self.step(token_ids, position, *caches, last=last[:, None])
+        return {**found, "logits": found["logits"][:, 0]}
 
     def step_of_one(self, token_id: Any, position: Any, *caches: Any) -> dict[str, Any]:
         """Scores the token after int32[B, 1], one token of each text, and updates the caches."""
         return self.step_of_last(token_id, position, tf.zeros_like(position), *caches)
-
-    def _latents(
-        self, token_ids: Any, position: Any, caches: Sequence[Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        nested = tf.nest.pack_sequence_as(self.model.empty_caches(1), list(caches))
-        latents, updated = self.model.call_with_cache(token_ids, nested, position)
-        names = [f"new_{name}" for name in self.cache_names]
-        return latents, dict(zip(names, tf.nest.flatten(updated), strict=True))

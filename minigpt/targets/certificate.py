@@ -16,22 +16,22 @@ from typing import Any
 import minigpt
 from minigpt.environment import hide_tensorflow_log, install_command
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
 from minigpt.targets.comparison import compare
 from minigpt.targets.material import pair_material, text_material
-from minigpt.targets.opened_model import opened_model
+from minigpt.targets.opened_model import in_float32, opened_model
 from minigpt.targets.targets import Opened, Target, Tolerance, target_named, target_of
 from minigpt.tokenizers import Tokenizer
 
 FORMAT = 1
 CERTIFICATE_FILE = "certificate.json"
-# The share of the greedy texts of `text_to_text.onnx` that may not be those of `model.onnx`: both have the
-# same matrices, but rounding decides between tokens that are almost equally probable.
-_DIFFERENT_TEXTS = 0.1
+# The share of greedy answers that may not be those of the run: rounding decides between tokens that are
+# almost equally probable.
+_DIFFERENT_ANSWERS = 0.1
 _MOST_CHARACTERS = 200
 logger = logging.getLogger(__name__)
 
@@ -39,9 +39,7 @@ logger = logging.getLogger(__name__)
 def verify_export(path: Path, run: Run) -> dict[str, Any]:
     """Verifies an export as `minigpt.verify`, without writing the report of the run."""
     target = target_of(path)
-    with hide_tensorflow_log():
-        export = _opened(path, target)
-    certificate = certify(path, run, target.name, export=export)
+    certificate = certify(path, run, target.name, export=_opened(path, target))
     record_certificate(run, path, certificate)
     return certificate
 
@@ -67,33 +65,34 @@ def certify(
     Raises:
       UserError: the run cannot be read, or its model has other sizes than the export.
     """
-    target = target_named(format)
-    checkpoint = best_state(run.checkpoints_folder)
+    target, checkpoint = target_named(format), best_state(run.checkpoints_folder)
     model, tokenizer = source or (run.load_model(), run.load_tokenizer())
     material_of = text_material if isinstance(model, GPT) else pair_material
     material = material_of(run, tokenizer, model.max_len)
-    if not target.keeps_precision and model.compute_dtype != "float32":
-        copy = build_model(model.config, model.vocab_size, "float32")
-        copy.set_weights(model.get_weights())
-        model = copy
+    if not target.keeps_precision:
+        model = in_float32(model)
     with hide_tensorflow_log():
         export = export or target.open(path)
         measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
-    files = _files(path)
     problems = problems_of(measured, target.tolerance(export.weights))
     if export.learned_steps:
         # The cause of the others.
         count = f"{export.learned_steps} step{'s' * (export.learned_steps > 1)}"
         problems = [f"its weights were changed after the export, by {count} of learning"]
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    names = {
+        file.relative_to(path).as_posix() if path.is_dir() else file.name: file for file in files
+    }
+    names.pop(CERTIFICATE_FILE, None)
     return {
         "certificate": FORMAT,
         "format": format,
         "weights": export.weights,
         "problems": problems,
         **measured,
-        "bytes": sum(file.stat().st_size for file in files.values()),
+        "bytes": sum(file.stat().st_size for file in names.values()),
         "parameters": model.count_params(),
-        "sha256": {name: sha256_of(file) for name, file in files.items()},
+        "sha256": {name: sha256_of(file) for name, file in names.items()},
         "checkpoint": checkpoint,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -113,23 +112,14 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
       tolerance: the limits.
     """
     found = []
-    logits, bits = measured["logits"], measured["bits_per_byte"]
-    parts = {"": measured}
-    if "text_to_text" in measured:
-        graph = parts["text_to_text.onnx: "] = measured["text_to_text"]
-        prompts = graph["greedy"]["prompts"]
-        different = prompts - graph["same_as_model"]
-        if different > max(1, _DIFFERENT_TEXTS * prompts):
-            found.append(
-                f"text_to_text.onnx: {different} of {prompts} greedy texts are not those of model.onnx"
-            )
-    answers = measured.get("answers", {"questions": 0, "same": 0})
+    logits, bits, greedy = measured["logits"], measured["bits_per_byte"], measured["greedy"]
+    answers, tokens = measured.get("answers", {"questions": 0, "same": 0}), measured["tokenizer"]
     different = answers["questions"] - answers["same"]
-    if tolerance.logits and different > max(1, _DIFFERENT_TEXTS * answers["questions"]):
+    if tolerance.logits and different > max(1, _DIFFERENT_ANSWERS * answers["questions"]):
         found.append(
             f"{different} of {answers['questions']} greedy answers are not those of the run"
         )
-    gap_limit = None if logits else tolerance.gap
+    gap, gap_limit = greedy["second_largest_gap"], None if logits else tolerance.gap
     if logits and logits["largest_difference"] is None:
         found.append("logits are nan or infinite")
     elif tolerance.logits is not None:
@@ -139,23 +129,19 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
                 f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
             )
         gap_limit = 2 * limit
-    for name, part in parts.items():
-        greedy, gap = part["greedy"], part["greedy"]["second_largest_gap"]
-        if gap_limit is not None and (gap is None or gap > gap_limit):
-            found.append(
-                f"{name}only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are "
-                "the same, and the others are less probable"
-            )
-    difference = bits["relative_difference"] if bits else 0.0
+    if gap_limit is not None and (gap is None or gap > gap_limit):
+        found.append(
+            f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same, and "
+            "the others are less probable"
+        )
+    difference = bits["relative_difference"] if bits else None
     if difference is not None and difference > tolerance.bits_per_byte:
         found.append(
             f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
             f"most {tolerance.bits_per_byte:.2%}"
         )
-    for name, part in parts.items():
-        lines = part["tokenizer"]["lines"]
-        if different := lines - part["tokenizer"]["same"]:
-            found.append(f"{name}{different} of {lines} lines have other tokens")
+    if different := tokens["lines"] - tokens["same"]:
+        found.append(f"{different} of {tokens['lines']} lines have other tokens")
     return found
 
 
@@ -171,19 +157,16 @@ def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> N
       certificate: the certificate.
     """
     name = export.absolute().name
+    # A name may have characters that the file system of the run does not.
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+    file_name = f"{certificate['format']}-{certificate['weights']}-{digest}.json"
     try:
         run.certificates_folder.mkdir(exist_ok=True)
-        file = run.certificates_folder / _file_name(name, certificate)
-        replace_file(file, certificate_bytes({"name": name, **certificate}))
+        content = certificate_bytes({"name": name, **certificate})
+        replace_file(run.certificates_folder / file_name, content)
     except OSError as error:
         reason = error.strerror or error
         logger.warning("The report of %s will not show this certificate: %s", run.path, reason)
-
-
-def _file_name(name: str, certificate: dict[str, Any]) -> str:
-    # A name may have characters that the file system of the run does not.
-    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
-    return f"{certificate['format']}-{certificate['weights']}-{digest}.json"
 
 
 def certificate_path(export: Path) -> Path:
@@ -198,20 +181,11 @@ def certificate_bytes(certificate: dict[str, Any]) -> bytes:
     return (json.dumps(certificate, indent=1) + "\n").encode()
 
 
-def _files(path: Path) -> dict[str, Path]:
-    """Returns the files of an export by name, without its certificate."""
-    if path.is_file():
-        return {path.name: path}
-    names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*"))}
-    return {
-        name: file for name, file in names.items() if file.is_file() and name != CERTIFICATE_FILE
-    }
-
-
 def _opened(path: Path, target: Target) -> Opened:
     """Opens a file or folder that may be damaged. Each library raises its own exceptions for that."""
     try:
-        return target.open(path)
+        with hide_tensorflow_log():
+            return target.open(path)
     except (UserError, MemoryError):
         raise
     except ModuleNotFoundError as error:

@@ -1,10 +1,10 @@
 """Compares an exported model with its source: logits, greedy texts, tokens, speed."""
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +19,6 @@ QUESTIONS = 10
 _TIMED = 3
 
 
-class Judgment(NamedTuple):
-    """The comparison of a greedy text of an export with the logits of its source.
-
-    Attributes:
-      is_greedy: whether the source certainly generates this text: each token is the only most probable one
-        after those before it. False if that is not certain.
-      gap: how far a token is from being the most probable one: the largest difference between the largest
-        logit and the logit of the token. If two tokens are almost equally probable, an export may choose
-        the other one.
-    """
-
-    is_greedy: bool
-    gap: float
-
-
 def compare(source: Opened, export: Opened, material: Material, max_len: int) -> dict[str, Any]:
     """Measures how an export differs from its source.
 
@@ -44,76 +29,29 @@ def compare(source: Opened, export: Opened, material: Material, max_len: int) ->
       max_len: the context. Continued texts end within it.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
-      `text_to_text` of an export with a `text_graph`, and `answers` of a model for dialogues.
+      and `answers` of a model for dialogues.
     Raises:
       UserError: the sizes of the models differ.
     """
     if export.max_len not in (None, max_len):
         raise _other_run("max_len", export.max_len, max_len)
     new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
-
-    def compare_texts(export: Opened, texts: list[str]) -> dict[str, Any]:
-        return {
-            "greedy": _greedy(source, texts, material, new_tokens, max_len),
-            "tokenizer": _tokenizer(source, export, material.lines),
-            "tokens_per_second": _speed(export, material.prompts, new_tokens),
-        }
-
-    # First: it takes less time, and finds exports of another run.
-    scored = _logits(source, export, material)
-    texts = _continued(source, export, material.prompts, new_tokens)
-    measured = {"text": material.origin, **scored, **compare_texts(export, texts)}
+    measured = {
+        "text": material.origin,
+        # First: it takes less time, and finds exports of another run.
+        **_logits(source, export, material),
+        "greedy": _greedy(source, export, material, new_tokens, max_len),
+        "tokenizer": _tokenizer(source, export, material.lines),
+        "tokens_per_second": _speed(export, material.prompts, new_tokens),
+    }
     if source.answer and export.answer:
         questions = [text for text in material.prompts if text][:QUESTIONS]
         # Of a small context, a question may fill more than half.
         with suppress(UserError):
-            ours = source.answer(questions, new_tokens // 2)
-            theirs = export.answer(questions, new_tokens // 2)
-            same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+            both = [opened(questions, new_tokens // 2) for opened in (source.answer, export.answer)]
+            same = sum(a == b for a, b in zip(*both, strict=True))
             measured["answers"] = {"questions": len(questions), "same": same}
-    if graph := export.text_graph:
-        own = _continued(source, graph, material.prompts, new_tokens)
-        same = sum(a == b for a, b in zip(texts, own, strict=True))
-        measured["text_to_text"] = {**compare_texts(graph, own), "same_as_model": same}
     return measured
-
-
-def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
-    if export.logits is None:
-        return {"logits": None, "bits_per_byte": None}
-    assert source.logits
-    difference = largest = 0.0
-    losses, same = [0.0, 0.0], 0
-    texts = [window.ids[:-1] for window in material.windows]
-    sources = [window.source for window in material.windows]
-    both = source.logits(texts, sources), export.logits(texts, sources)
-    for window, *scored in zip(material.windows, *both, strict=True):
-        pair, targets = [logits.astype(np.float32) for logits in scored], window.ids[1:]
-        if pair[0].shape != pair[1].shape:
-            raise _other_run("vocab_size", pair[1].shape[1], pair[0].shape[1])
-        # nan and inf count as the largest difference.
-        gap = np.abs(pair[0] - pair[1])
-        difference = max(difference, float(np.where(np.isfinite(gap), gap, np.inf).max()))
-        largest = max(largest, float(np.abs(pair[0]).max()))
-        same += int((pair[0].argmax(1) == pair[1].argmax(1)).sum())
-        for i, logits in enumerate(pair):
-            losses[i] += _loss(logits, targets)
-    tokens = material.tokens
-    bits = [bits_per_byte(loss / tokens, tokens, material.bytes) for loss in losses]
-    return {
-        "logits": {
-            "tokens": tokens,
-            "largest_difference": difference if np.isfinite(difference) else None,
-            "largest_of_source": largest,
-            "same_most_probable": same / tokens,
-        },
-        "bits_per_byte": {
-            "tokens": tokens,
-            "source": bits[0] if np.isfinite(bits[0]) else None,
-            "export": bits[1] if np.isfinite(bits[1]) else None,
-            "relative_difference": _relative(*bits),
-        },
-    }
 
 
 def _other_run(name: str, export: int | None, run: int) -> UserError:
@@ -121,9 +59,45 @@ def _other_run(name: str, export: int | None, run: int) -> UserError:
     return UserError(problem)
 
 
-def _relative(source: float, export: float) -> float | None:
-    """Returns the relative difference of two scores; None if it is not a number, which JSON has not."""
-    return abs(export - source) / source if source and np.isfinite(source + export) else None
+def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
+    if export.logits is None:
+        return {"logits": None, "bits_per_byte": None}
+    assert source.logits
+    difference = largest = 0.0
+    losses, same, tokens = np.zeros(2), 0, material.tokens
+    given = [window[:-1] for window in material.windows], material.sources
+    both = source.logits(*given), export.logits(*given)
+    for window, ours, theirs in zip(material.windows, *both, strict=True):
+        pair = [logits.astype(np.float32) for logits in (ours, theirs)]
+        if ours.shape != theirs.shape:
+            raise _other_run("vocab_size", theirs.shape[1], ours.shape[1])
+        # nan and inf count as the largest difference.
+        gap = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf)
+        difference = max(difference, float(gap.max()))
+        largest = max(largest, float(np.abs(pair[0]).max()))
+        same += int((pair[0].argmax(1) == pair[1].argmax(1)).sum())
+        losses += [_loss(logits, window[1:]) for logits in pair]
+    bits = [bits_per_byte(loss / tokens, tokens, material.bytes) for loss in losses]
+    relative = abs(bits[1] - bits[0]) / bits[0] if bits[0] else np.nan
+    return {
+        "logits": {
+            "tokens": tokens,
+            "largest_difference": _finite(difference),
+            "largest_of_source": largest,
+            "same_most_probable": same / tokens,
+        },
+        "bits_per_byte": {
+            "tokens": tokens,
+            "source": _finite(bits[0]),
+            "export": _finite(bits[1]),
+            "relative_difference": _finite(relative),
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Returns None for nan and inf, which JSON does not have."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
@@ -133,82 +107,76 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
     return float((np.log(np.exp(logits).sum(1)) - logits[np.arange(len(targets)), targets]).sum())
 
 
-def _continued(
-    source: Opened, export: Opened, prompts: Sequence[str], new_tokens: int
-) -> list[str]:
-    """Returns the continuations by the export."""
-    if export.new_ids is None:
-        return export.continue_greedily(prompts, new_tokens)
-    # Libraries show bytes that are not UTF-8, which models also generate, in different ways. The ids are
-    # compared; `_tokenizer` compares what both make of ids of text.
-    assert source.decode
-    return [source.decode(ids, export.new_ids(ids, new_tokens)) for ids in export.encode(prompts)]
-
-
 def _greedy(
-    source: Opened, theirs: list[str], material: Material, new_tokens: int, max_len: int
+    source: Opened, export: Opened, material: Material, new_tokens: int, max_len: int
 ) -> dict[str, Any]:
     """Compares the continuations by the export with those by the source."""
-    start_id = None if material.windows[0].source is None else material.start_id
-    limits = material.end_id, new_tokens, max_len
-    judged = judge(source, material.prompts, theirs, *limits, start_id)
+    prompts = material.prompts
+    if export.new_ids:
+        # Libraries show bytes that are not UTF-8, which models also generate, in different ways. The ids
+        # are compared; `_tokenizer` compares what both make of ids of text.
+        assert source.decode
+        encoded = export.encode(prompts)
+        theirs = [source.decode(ids, export.new_ids(ids, new_tokens)) for ids in encoded]
+    else:
+        theirs = export.continue_greedily(prompts, new_tokens)
+    judged = judge(source, material, prompts, theirs, new_tokens, max_len)
     # Generating texts takes much longer than scoring those of the export.
     unsure = [i for i, (is_greedy, _) in enumerate(judged) if not is_greedy]
-    generated = source.continue_greedily([material.prompts[i] for i in unsure], new_tokens)
-    ours = dict(enumerate(theirs)) | dict(zip(unsure, generated, strict=True))
-    pairs = list(zip(ours.values(), theirs, strict=True))
+    generated = source.continue_greedily([prompts[i] for i in unsure], new_tokens)
+    ours = (dict(enumerate(theirs)) | dict(zip(unsure, generated, strict=True))).values()
+    pairs = list(zip(ours, theirs, strict=True))
     gaps = [gap if a != b else 0.0 for (a, b), (_, gap) in zip(pairs, judged, strict=True)]
-    # The second largest: one text may be split into other tokens than those that were generated.
-    gap = sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]
-    common = sum(
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-        for a, b in pairs
-    )
-    characters = sum(len(a) for a, _ in pairs)
+    common = sum(len(os.path.commonprefix(pair)) for pair in pairs)  # noqa: RUF071  # of texts
+    characters = sum(map(len, ours))
     return {
-        "prompts": len(pairs),
+        "prompts": len(prompts),
         "new_tokens": new_tokens,
         "same_texts": sum(a == b for a, b in pairs),
         "same_before_first_difference": common / characters if characters else 1.0,
-        "second_largest_gap": float(gap) if np.isfinite(gap) else None,
+        # The second largest: one text may be split into other tokens than those that were generated.
+        "second_largest_gap": _finite(sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]),
     }
 
 
 def judge(
     source: Opened,
+    material: Material,
     prompts: Sequence[str],
     texts: Sequence[str],
-    end_id: int,
     new_tokens: int,
     max_len: int,
-    start_id: int | None = None,
-) -> list[Judgment]:
+) -> list[tuple[bool, float]]:
     """Judges greedy texts of an export by the logits of its source, which generates nothing.
 
     Args:
       source: the model.
+      material: its `end_id` and `start_id` are used.
       prompts: one for each text.
-      texts: the continuations or translations.
-      end_id: the end token.
+      texts: the continuations; or translations, whose `is_greedy` is always False.
       new_tokens: a shorter text is followed by an end token.
       max_len: the context. What is beyond it is not judged.
-      start_id: the token before the first one of a translation, whose `is_greedy` is always False; None
-        for continuations.
+    Returns:
+      For each text: whether the source certainly generates it, because each token is the only most probable
+      one after those before it; and how far a token is from being the most probable one: the largest
+      difference between the largest logit and the logit of the token. If two tokens are almost equally
+      probable, an export may choose the other one.
     """
     assert source.logits and source.decode
+    end, start_id = [material.end_id], material.start_id
     read, sources = source.encode(prompts), list[np.ndarray | None]()
     if start_id is None:
         encoded = source.encode([a + b for a, b in zip(prompts, texts, strict=True)])
         # An empty prompt is read as an end token.
-        rows = [ids if a else [end_id, *ids] for a, ids in zip(read, encoded, strict=True)]
+        rows = [ids if a else end + ids for a, ids in zip(read, encoded, strict=True)]
         starts = [len(prompt) or 1 for prompt in read]
         sources += [None] * len(rows)
     else:
         rows = [[start_id, *ids] for ids in source.encode(texts)]
         starts = [1] * len(rows)
-        sources += [np.array([*ids[: max_len - 1], end_id], np.int32) for ids in read]
+        sources += [np.array(ids[: max_len - 1] + end, np.int32) for ids in read]
     rows = [
-        ids if len(ids) - start >= new_tokens else [*ids, end_id]
+        ids if len(ids) - start >= new_tokens else ids + end
         for ids, start in zip(rows, starts, strict=True)
     ]
     cut = [np.array(ids[: max_len + 1], np.int32) for ids in rows]
@@ -226,10 +194,10 @@ def judge(
             and len(new) <= new_tokens
             and len(seen) == len(ids)
             # The text may be split into other tokens than those that were generated.
-            and ids[:start] == (prompt or [end_id])
-            and source.decode(prompt, new[:-1] if new[-1:] == [end_id] else new) == text
+            and ids[:start] == (prompt or end)
+            and source.decode(prompt, new[:-1] if new[-1:] == end else new) == text
         )
-        judged.append(Judgment(is_greedy, float((logits.max(1) - chosen).max(initial=0))))
+        judged.append((is_greedy, float((logits.max(1) - chosen).max(initial=0))))
     return judged
 
 
@@ -250,5 +218,4 @@ def _speed(export: Opened, prompts: list[str], new_tokens: int) -> float:
         began = time.perf_counter()
         (text,) = export.continue_greedily(prompts[:1], new_tokens)
         seconds.append(time.perf_counter() - began)
-    tokens = len(export.encode([text])[0])
-    return tokens / float(np.median(seconds[1:]))
+    return len(export.encode([text])[0]) / float(np.median(seconds[1:]))

@@ -2,14 +2,15 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import minigpt
-from minigpt.targets.targets import ExportSource, Opened, Sources, Texts
+from minigpt.targets.targets import ExportSource, Opened
 
 if TYPE_CHECKING:
     from minigpt.tokenizers import Tokenizer
@@ -76,38 +77,37 @@ class DocumentedTokenizer:
     Attributes:
       settings: the content of minigpt.json.
       packages: the packages that are used.
+      encode: lines → the token ids of each.
+      decode: token ids → text.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.settings: dict[str, Any] = json.loads(files.get(SETTINGS_FILE, b"{}"))
         if not {"weights", "max_len", "end_id"} <= self.settings.keys():
             raise ValueError(f"{SETTINGS_FILE} is missing or damaged")
-        self._tokenizer: Any
+        self.packages: tuple[str, ...] = ()
+        self._encode: Callable[[list[str]], Sequence[Any]]
+        self.decode: Callable[[Sequence[int]], str]
         if "tokenizer.json" in files:
             import tokenizers
 
-            self._tokenizer = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
-            self._tokenizer.encode_special_tokens = True
-            self.packages: tuple[str, ...] = ("tokenizers",)
-        elif not any(name.startswith(TOKENIZER_FOLDER) for name in files):
-            raise ValueError("tokenizer.json is missing")
+            given = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
+            given.encode_special_tokens = True
+            self.packages = ("tokenizers",)
+            self._encode = partial(given.encode_batch, add_special_tokens=False)
+            self.decode = given.decode
+        elif any(name.startswith(TOKENIZER_FOLDER) for name in files):
+            own = saved_tokenizer(files)
+            self._encode, self.decode = own.encode_many, own.decode
         else:
-            self._tokenizer = saved_tokenizer(files)
-            self.packages = ()
+            raise ValueError("tokenizer.json is missing")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        if self.packages:
-            found = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
-            return [encoding.ids for encoding in found]
-        return [ids.tolist() for ids in self._tokenizer.encode_many(list(lines))]
+        return [list(getattr(ids, "ids", ids)) for ids in self._encode(list(lines))]
 
     def continuation(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """Returns the text that new ids add. Decoded alone, they could lose a space or a cut character."""
         return self.decode([*prompt, *new])[len(self.decode(prompt)) :]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(list(ids))
-        return text
 
 
 def opened_step(
@@ -116,7 +116,6 @@ def opened_step(
     tokenizer: DocumentedTokenizer,
     package: str,
     logits: Callable[[np.ndarray], np.ndarray] | None = None,
-    text_graph: Opened | None = None,
 ) -> Opened:
     """Returns an export whose users run the decoding loop.
 
@@ -126,7 +125,6 @@ def opened_step(
       tokenizer: the tokenizer and the settings among the files.
       package: the package that runs the model.
       logits: scores a whole text; None: token by token.
-      text_graph: see `Opened`.
     """
     settings = tokenizer.settings
 
@@ -136,9 +134,6 @@ def opened_step(
             row, caches = step([token], position, caches)
             rows.append(row)
         return np.stack(rows)
-
-    def all_logits(texts: Texts, sources: Sources) -> Iterator[np.ndarray]:
-        return map(logits or stepped_logits, texts)
 
     def new_ids(prompt: Sequence[int], max_new_tokens: int) -> list[int]:
         ids, new = list(prompt) or [settings["end_id"]], list[int]()
@@ -161,10 +156,9 @@ def opened_step(
         tokenizer.encode,
         continue_greedily,
         (package, *tokenizer.packages),
-        settings["weights"],
-        settings["max_len"],
-        all_logits,
-        tokenizer.continuation,
-        new_ids,
-        text_graph,
+        weights=settings["weights"],
+        max_len=settings["max_len"],
+        logits=lambda texts, sources: map(logits or stepped_logits, texts),
+        decode=tokenizer.continuation,
+        new_ids=new_ids,
     )

@@ -38,7 +38,7 @@ def write_export(
         raise UserError(ArgumentProblem("format", format, problem))
     for ignored in target.ignored_settings(source.run.config.sampling):
         LOGGER.warning("%s: %s", output, ignored)
-    with _new(output, target.is_folder) as unfinished:
+    with new_output(output, target.is_folder) as unfinished:
         target.write(source, unfinished, weights)
         if not certificate:
             return None
@@ -61,26 +61,6 @@ def write_export(
     return found
 
 
-def write_adapter_folder(run: "Run", output: Path) -> str | None:
-    """Writes the adapter of a run as `write_adapter`, which imports TensorFlow, whole or not at all."""
-    from minigpt.targets.huggingface.adapter import write_adapter
-
-    with _new(output, True) as unfinished:
-        return write_adapter(run, unfinished)
-
-
-def write_page_of_file(file: Path, output: Path) -> None:
-    """Writes the page of a portable file without its run, whole or not at all. Imports no TensorFlow.
-
-    Raises:
-      UserError: `file` is not a portable file, or `output` exists or cannot be written.
-    """
-    from minigpt.targets.html.file_page import write_file_page
-
-    with _new(output, False) as unfinished:
-        write_file_page(file, unfinished)
-
-
 def check_output(output: Path, is_folder: bool) -> None:
     """Checks that an export would replace nothing.
 
@@ -97,7 +77,7 @@ def check_output(output: Path, is_folder: bool) -> None:
 
 
 @contextmanager
-def _new(output: Path, is_folder: bool) -> Iterator[Path]:
+def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
     """Yields an empty folder, or the path of a file, that becomes `output` if no exception is raised.
 
     Raises:

@@ -7,7 +7,6 @@ import numpy as np
 
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import stories
-from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
@@ -37,77 +36,64 @@ _HARD_LINES = (
 
 
 @dataclass(frozen=True)
-class Window:
-    """Consecutive tokens of a text, or of a translation.
-
-    Attributes:
-      ids: int32[T + 1], T ≤ max_len.
-      source: int32[S], the source of a translation, end token included; None for a text.
-    """
-
-    ids: np.ndarray
-    source: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
 class Material:
     """The text and the prompts on which an export and its source are compared.
 
     Attributes:
       origin: "held-out text of the run", or "bundled stories" if the run's text is not available.
-      windows: about `TOKENS` targets in all, or fewer if the text is short.
+      windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
+      sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
       prompts: up to `PROMPTS` sources; or beginnings of documents or lines, of up to `prompt_tokens`
         tokens.
       lines: `LINES` lines of the text and hard ones.
       end_id: the end token.
-      start_id: the token before the first one of a target.
+      start_id: the token before the first one of a translation; None for texts.
     """
 
     origin: str
-    windows: list[Window]
+    windows: list[np.ndarray]
+    sources: list[np.ndarray | None]
     bytes: int
     prompts: list[str]
     prompt_tokens: int
     lines: list[str]
     end_id: int
-    start_id: int
+    start_id: int | None = None
 
     @property
     def tokens(self) -> int:
-        return sum(len(window.ids) - 1 for window in self.windows)
+        return sum(len(window) - 1 for window in self.windows)
 
 
 def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     """Returns material from the held-out text of a run, or from the bundled stories."""
-    corpus = _corpus(run)
-    if corpus is not None and corpus.val.tokens:
-        origin = "held-out text of the run"
-        ids = np.asarray(corpus.val.ids[:_READ_TOKENS], np.int32)
-    else:
-        origin, ids = "bundled stories", _story_ids(tokenizer)
+    ids, end_id = _held_out(run), tokenizer.end_id
+    origin = "bundled stories" if ids is None else "held-out text of the run"
+    if ids is None:
+        encoded = tokenizer.encode_many(list(islice(stories(), _STORIES)))
+        ids = np.concatenate([[end_id], *(np.append(each, end_id) for each in encoded)])
+    ids = np.asarray(ids[:_READ_TOKENS], np.int32)
     targets = ids[: TOKENS + 1]
-    windows = [
-        Window(targets[start : start + max_len + 1])
-        for start in range(0, len(targets) - 1, max_len)
-    ]
-    texts = _documents(ids, tokenizer)
-    count = max(1, min(PROMPT_TOKENS, max_len // 2))
+    parts = np.split(ids, np.flatnonzero(ids == end_id))
+    texts = [_text(part, tokenizer) for part in parts if (part != end_id).any()]
     lines = [line for text in texts for line in text.splitlines()]
     beginnings = texts if len(texts) >= PROMPTS else [*texts, *_spread(lines, 2 * PROMPTS)]
+    count = max(1, min(PROMPT_TOKENS, max_len // 2))
     prompts = [
         tokenizer.decode(tokenizer.encode(text)[:count]) for text in beginnings[: 2 * PROMPTS]
     ]
     prompts = list(dict.fromkeys(prompt.rstrip("\ufffd") for prompt in prompts))
+    windows = [targets[i : i + max_len + 1] for i in range(0, len(targets) - 1, max_len)]
     return Material(
         origin=origin,
         windows=windows,
+        sources=[None] * len(windows),
         bytes=_bytes(targets[1:], tokenizer),
         prompts=(prompts or [""])[:PROMPTS],
         prompt_tokens=count,
         lines=_spread([*_HARD_LINES, *lines], LINES),
-        end_id=tokenizer.end_id,
-        start_id=tokenizer.start_id,
+        end_id=end_id,
     )
 
 
@@ -117,53 +103,41 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     Raises:
       UserError: the pairs are not available any more.
     """
-    corpus = _corpus(run)
-    if corpus is None:
+    ids = _held_out(run)
+    if ids is None:
         raise UserError(ArgumentProblem("run", run.path, "its pairs have changed, or are missing"))
-    pairs = Pairs(corpus.val.ids, tokenizer.end_id, max_len)
-    start = np.array([tokenizer.start_id], np.int32)
-    windows: list[Window] = []
-    fitting = np.flatnonzero(pairs.fits).tolist()
-    for index in fitting:
-        if sum(len(window.ids) - 1 for window in windows) >= TOKENS:
-            break
-        windows.append(Window(np.concatenate([start, pairs.target(index)]), pairs.source(index)))
+    pairs = Pairs(ids, tokenizer.end_id, max_len)
+    # Longer ones would be cut.
+    fitting = np.flatnonzero(pairs.fits)
+    before = np.cumsum(pairs.target_lengths[fitting]) - pairs.target_lengths[fitting]
+    compared = fitting[before < TOKENS].tolist()
+    windows = [np.append(np.int32(tokenizer.start_id), pairs.target(i)) for i in compared]
     some = range(min(len(pairs), LINES // 2))
-    sources = [tokenizer.decode(pairs.source(index)[:-1]) for index in some]
-    targets = [tokenizer.decode(pairs.target(index)[:-1]) for index in some]
+    sides = [*map(pairs.source, some), *map(pairs.target, some)]
     return Material(
         origin="held-out pairs of the run",
         windows=windows,
-        bytes=_bytes(np.concatenate([window.ids[1:] for window in windows]), tokenizer),
-        # Longer ones would be cut.
-        prompts=[tokenizer.decode(pairs.source(i)[:-1]) for i in fitting[:PROMPTS]],
+        sources=[pairs.source(i) for i in compared],
+        bytes=_bytes(np.concatenate([window[1:] for window in windows]), tokenizer),
+        prompts=[_text(pairs.source(i), tokenizer) for i in fitting[:PROMPTS]],
         prompt_tokens=0,
-        lines=_spread([*_HARD_LINES, *sources, *targets], LINES),
+        lines=_spread([*_HARD_LINES, *(_text(side, tokenizer) for side in sides)], LINES),
         end_id=tokenizer.end_id,
         start_id=tokenizer.start_id,
     )
 
 
-def _corpus(run: Run) -> Corpus | None:
-    if not run.corpus_file.is_file():
-        return None
+def _held_out(run: Run) -> np.ndarray | None:
+    """Returns the ids of the held-out part; None if it is empty, or not available any more."""
     try:
-        return open_run_corpus(run)
+        corpus = open_run_corpus(run) if run.corpus_file.is_file() else None
     except UserError:
         return None
+    return corpus.val.ids if corpus is not None and corpus.val.tokens else None
 
 
-def _story_ids(tokenizer: Tokenizer) -> np.ndarray:
-    """Returns int32[N]: an end token, and each of the first stories followed by one."""
-    end = np.array([tokenizer.end_id], np.int32)
-    texts = tokenizer.encode_many(list(islice(stories(), _STORIES)))
-    return np.concatenate([end, *(part for ids in texts for part in (ids, end))])
-
-
-def _documents(ids: np.ndarray, tokenizer: Tokenizer) -> list[str]:
-    ends = np.flatnonzero(ids == tokenizer.end_id)
-    parts = [part[part != tokenizer.end_id] for part in np.split(ids, ends)]
-    return [tokenizer.decode(part) for part in parts if len(part)]
+def _text(ids: np.ndarray, tokenizer: Tokenizer) -> str:
+    return tokenizer.decode(ids[ids != tokenizer.end_id])
 
 
 def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> int:

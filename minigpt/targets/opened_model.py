@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from minigpt.generation.prompts import Prompt, chat_prompt
 from minigpt.generation.samples import Sampler
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
-from minigpt.models import GPT, EncoderDecoder
+from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.targets.targets import Opened, Sources, Texts
 from minigpt.tokenizers import Tokenizer
 
+Model = TypeVar("Model", GPT, EncoderDecoder)
 # The size of the logits that are computed at a time.
 _BATCH_BYTES = 2**27
 
@@ -83,6 +84,15 @@ def opened_model(
         decode=tokenizer.continuation,
         answer=answer if tokenizer.chat else None,
     )
+
+
+def in_float32(model: Model) -> Model:
+    """Returns a model, or its copy if it computes in another precision."""
+    if model.compute_dtype == "float32":
+        return model
+    copy = build_model(model.config, model.vocab_size, "float32")
+    copy.set_weights(model.get_weights())
+    return cast(Model, copy)
 
 
 def _padded(texts: Texts) -> np.ndarray:

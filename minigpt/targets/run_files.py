@@ -22,7 +22,6 @@ from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
-from minigpt.targets.huggingface.folders import export_problems
 from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.training.callbacks.callback import Stage
@@ -135,20 +134,6 @@ class SavedModelFolder(Hook):
 def export_hooks() -> list[Hook]:
     """Returns the hooks that write the exports of a run."""
     return [EpochFiles(), SavedModelFolder(), PortableFile()]
-
-
-class HuggingFaceNotice(Hook):
-    """Says before training if an imported model cannot be written for `transformers` again."""
-
-    name = "the notice about Hugging Face"
-
-    def started(self, loop: TrainingLoop) -> None:
-        config = loop.task.config
-        source = config.training.init_from
-        if loop.is_over or source is None or Run(source).corpus_file.is_file():
-            return
-        if problems := export_problems(config.model, loop.task.corpus.tokenizer):
-            LOGGER.warning("--format huggingface will be refused: %s", "; ".join(problems))
 
 
 def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:

@@ -110,7 +110,6 @@ class Opened:
         only whole texts are read.
       new_ids: (ids of a prompt, maximum number of new tokens) → the ids of the most probable continuation;
         None if the format continues texts itself.
-      text_graph: a second file of the export, from prompts to texts.
       learned_steps: the steps by which its weights were changed after the export.
       answer: as `continue_greedily`, for questions; None if the format or the model has no dialogues.
     """
@@ -123,7 +122,6 @@ class Opened:
     logits: Callable[[Texts, Sources], Iterator[np.ndarray]] | None = None
     decode: Callable[[Sequence[int], Sequence[int]], str] | None = None
     new_ids: Callable[[Sequence[int], int], list[int]] | None = None
-    text_graph: "Opened | None" = None
     learned_steps: int = 0
     answer: Callable[[Sequence[str], int], list[str]] | None = None
 

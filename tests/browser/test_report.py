@@ -153,7 +153,7 @@ def test_the_values_of_the_chart_by_pointer(usual):
 
 @pytest.mark.parametrize("width", [1280, 360])
 def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_page):
-    """xz and zstd are so near that their labels would."""
+    """PPMd and 7-grams of bytes are so near that their labels would."""
     tab = usual if width == 1280 else drawn(open_page(reports["usual"], width=width))
     names = texts_of(tab, "#losses .level-name")
     assert sorted(name.split()[0] for name in names) == [
@@ -163,8 +163,6 @@ def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_p
         "byte",
         "uniform",
         "unigram",
-        "xz",
-        "zstd",
     ]
     places = tab.evaluate(
         """() => Array.from(document.querySelectorAll("#losses .level-name"), (node) => {

@@ -15,12 +15,10 @@ LONG = "w" * 3000
 
 def hostile_run(path, epochs=3):
     text = f"{HOSTILE} {LONG} \ud800"
-    analysis = analysis_of(epochs)
-    sample = memorization_of(epochs, text)["samples"][0] | {"prompt": text, "copied": [[0, 40]]}
-    measured = memorization_of(epochs) | {
-        "longest": {"text": text, "description": text},
-        "samples": [sample],
-    }
+    analysis, recorded = analysis_of(epochs), f"{HOSTILE} {LONG}"
+    measured = memorization_of(epochs, recorded)
+    measured["samples"][0] |= {"prompt": recorded, "copied": [[0, 40]]}
+    measured["longest"] |= {"text": recorded, "description": recorded}
     passage = {"loss": 2.0, "tokens": [[HOSTILE, 3.0], ["\u202e", 1.0], ["\0", 0.1], [LONG, 5.0]]}
     return write_records(
         path,
@@ -28,13 +26,13 @@ def hostile_run(path, epochs=3):
         prompts=[text, MARKUP],
         text=text,
         settings={"sampling": {"prompts": [HOSTILE]}},
-        facts={**FACTS, "command": text, "text": text, "device": text},
+        facts={**FACTS, "text": text, "device": text},
         analysis={
-            "verdicts": [dict.fromkeys(("id", "evidence", "action"), text)],
-            "text": [{"kind": text, "evidence": text}],
+            "verdicts": [dict.fromkeys(("id", "evidence", "action"), recorded)],
+            "text": [{"kind": recorded, "evidence": recorded}],
             "passages": {"hardest": [passage], "easiest": [passage]},
             "memorization": {"best": measured, "last": measured},
-            "version": text,
+            "version": recorded,
             "positions": analysis["positions"],
         },
     )

@@ -8,16 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.insight.analysis import Verdict
-from minigpt.insight.report.values import analysis_values
+from minigpt.insight.report.report import run_facts
 from minigpt.insight.reporter import lines_of
+from minigpt.runs.analysis import Verdict
+from minigpt.runs.run import Run
 from minigpt.targets.huggingface import weights
 from tests.cli.running import called, refused
 
@@ -61,16 +61,16 @@ def interrupted(tiny_run, tmp_path) -> Path:
 
 
 def test_the_command_of_the_doctor(interrupted, tmp_path):
-    shown = called("doctor", SPACED, "--no-sweep", cwd=tmp_path).stdout
+    shown = called("doctor", SPACED, cwd=tmp_path).stdout
     (command,) = set(re.findall("`(.*)`", shown))
     assert shlex.split(command) == ["minigpt", "train", "--resume", SPACED]
-    record = json.loads(called("doctor", SPACED, "--no-sweep", "--json", cwd=tmp_path).stdout)
+    record = json.loads(called("doctor", SPACED, "--json", cwd=tmp_path).stdout)
     assert f"`{command}`" in record["verdicts"][0]["action"]
     done = called(*shlex.split(command)[1:], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     # What is recorded names no folder; the report, which has it, names the run alone.
     assert "RUN" in json.loads((interrupted / "analysis.json").read_text())["verdicts"][0]["action"]
-    (verdict,) = [v for v in analysis_values(interrupted)["verdicts"] if v["id"] == "too_short"]
+    (verdict,) = [v for v in run_facts(Run(interrupted))["verdicts"] if v["id"] == "too_short"]
     (command,) = re.findall("`(.*)`", verdict["action"])
     assert SPACED in shlex.split(command)
 
@@ -90,22 +90,6 @@ def test_the_commands_at_the_end_of_training():
     ]
     command = not_measured.split("memorization. To measure them: ")[1].strip("`")
     assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
-
-
-def test_the_command_of_a_plan(tmp_path, monkeypatch):
-    program = tmp_path / "my programs" / "minigpt"
-    given: dict[str, str] = {}
-
-    def plan(*_, command, **__):
-        given["command"] = command
-        return SimpleNamespace(as_dict=dict)
-
-    monkeypatch.setattr(minigpt, "plan", plan, raising=False)
-    monkeypatch.setattr("minigpt.cli.train.program_name", lambda: shlex.quote(str(program)))
-    (tmp_path / "a book.txt").write_text("text")
-    options = ["--text", "a book.txt", "--run", SPACED, "--set", "sampling.prompts=['a b']"]
-    called("train", "--plan", "--json", *options, cwd=tmp_path)
-    assert shlex.split(given["command"]) == [str(program), "train", *options]
 
 
 def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
@@ -145,7 +129,7 @@ def test_the_command_for_a_text_in_another_encoding(tmp_path, name, new, text, e
 
 
 def test_the_command_that_installs_torch(tmp_path, monkeypatch):
-    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr(sys, "executable", "/my programs/python")
     (tmp_path / weights.TORCH_FILE).write_bytes(b"")
     expected = "'/my programs/python' -m pip install torch;"

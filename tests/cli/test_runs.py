@@ -39,7 +39,7 @@ def test_table(folder):
         [r"b\x1b[2J\u202e\nx", "short.txt", "1,184", "5.134", "5 s", "finished"],
     ]
     # Numbers are aligned to the right.
-    assert heading.index("parameters") + len("parameters") == first.index("1,144") + len("1,144")
+    assert heading.index("parameters") + len("parameters") == first.index("1,184") + len("1,184")
     assert heading.index("state") == first.index("finished") == second.index("finished")
 
 

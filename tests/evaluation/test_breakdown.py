@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.evaluation.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown
+from minigpt.evaluation.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown, _from_a_word
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.chat import answers
 
@@ -33,7 +33,7 @@ def scored(tokenizer):
         of_batch[:count] = losses[done : done + count]
         breakdown.add(inputs, targets, weights, of_batch.reshape(targets.shape))
         done += count
-    return ids, losses, counts, breakdown.as_dict()
+    return ids, losses, counts, breakdown.results()
 
 
 def test_positions(scored):
@@ -75,15 +75,28 @@ def test_passages_are_the_extremes_of_all_windows_in_second_halves(scored, token
     assert len(windows) > 2 * PASSAGES
     expected = {"easiest": windows[:PASSAGES], "hardest": windows[::-1][:PASSAGES]}
     for kind, passages in found["passages"].items():
-        assert [passage["loss"] for passage in passages] == [
-            pytest.approx(loss, abs=1e-3) for loss, _ in expected[kind]
-        ]
         for passage, (_, at) in zip(passages, expected[kind], strict=True):
-            text = "".join(piece for piece, _ in passage["tokens"])
-            assert text == tokenizer.decode(ids[at + 1 : at + 1 + PASSAGE_TOKENS])
-            assert [loss for _, loss in passage["tokens"]] == pytest.approx(
-                losses[at : at + PASSAGE_TOKENS].tolist(), abs=1e-3
-            )
+            pieces = [piece for piece, _ in passage.tokens]
+            whole = tokenizer.decode(ids[at + 1 : at + 1 + PASSAGE_TOKENS])
+            assert whole.endswith("".join(pieces))
+            shown = losses[at + PASSAGE_TOKENS - len(pieces) : at + PASSAGE_TOKENS]
+            assert [loss for _, loss in passage.tokens] == pytest.approx(shown.tolist(), abs=1e-3)
+            assert passage.loss == pytest.approx(shown.mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (["ox", " sat", " on", "."], " sat on."),
+        (["o", "x", "\n", "On", " a", " hill", "."], "On a hill."),
+        (["ox", ".", "<end>", "On", " a", " hill"], "<end>On a hill"),
+        (["一", "二", "三", "四", " ", "五"], "一二三四 五"),
+        (["ox"], "ox"),
+    ],
+)
+def test_passages_begin_at_a_word(tokens, expected):
+    shown = _from_a_word([(token, 1.0) for token in tokens])
+    assert "".join(token for token, _ in shown) == expected
 
 
 def test_pairs_of_sentences(tokenizer):
@@ -101,11 +114,11 @@ def test_pairs_of_sentences(tokenizer):
     inputs = (padded(sources), np.array([len(source) for source in sources]), padded(targets))
     breakdown = LossBreakdown(tokenizer, np.ones(tokenizer.vocab_size, np.int64))
     breakdown.add(inputs, padded(targets), weights, losses)
-    found = breakdown.as_dict()
+    found = breakdown.results()
     hardest = found["passages"]["hardest"]
-    assert [passage["source"] for passage in hardest] == ["the hill", "Ana sat"]
-    assert [piece for piece, _ in hardest[0]["tokens"]] == [*"on the hill", "<end>"]
-    assert hardest[0]["loss"] == pytest.approx(losses[2, : len(targets[2])].mean(), abs=1e-3)
+    assert [passage.source for passage in hardest] == ["the hill", "Ana sat"]
+    assert [piece for piece, _ in hardest[0].tokens] == [*"on the hill", "<end>"]
+    assert hardest[0].loss == pytest.approx(losses[2, : len(targets[2])].mean(), abs=1e-3)
     assert found["positions"][0] == {"from": 0, "to": 1, "tokens": 3, "loss": losses[:, 0].mean()}
     assert sum(group["tokens"] for group in found["frequencies"]) == weights.sum()
 
@@ -128,8 +141,8 @@ def test_a_line_for_each_turn_before_an_answer(tokenizer):
     losses = np.linspace(1, 2, row.size - 1, dtype=np.float32)[None]
     breakdown = LossBreakdown(chat, np.ones(chat.vocab_size, np.int64))
     breakdown.add((row[:, :-1], starts), row[:, 1:], weights[:, 1:], losses)
-    hardest = breakdown.as_dict()["passages"]["hardest"]
-    assert [passage["source"] for passage in hardest] == [
+    hardest = breakdown.results()["passages"]["hardest"]
+    assert [passage.source for passage in hardest] == [
         "Ana?\nBéla did not\nIs it so",
         "Ana?",
         "Ana sat",

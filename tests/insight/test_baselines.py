@@ -1,9 +1,8 @@
-"""Baselines against plain Python and the programs `xz` and `zstd`."""
+"""Baselines against plain Python and published scores."""
 
 import itertools
 import math
 import random
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,13 +15,14 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.insight import baselines
 from minigpt.insight.baselines import (
     bigram_loss,
-    compression_baselines,
     evaluation_baselines,
     held_out_likeness,
     ngram_baselines,
     ngram_loss,
+    ppmd_bits_per_byte,
     read_texts,
 )
+from minigpt.runs.analysis import Baselines
 from tests.conftest import letters, tiny_text
 from tests.corpus.stores import decoded
 
@@ -50,38 +50,29 @@ def plain_bigram_loss(train: list[int], val: list[int], vocab_size: int) -> floa
     return total / (len(val) - 1)
 
 
-@pytest.fixture(params=["one range", "small ranges"])
-def way(request, monkeypatch):
-    """All contexts at once or in ranges, and chunks that are shorter than the text."""
-    monkeypatch.setattr(baselines, "_CHUNK", 7)
-    if request.param == "small ranges":
-        monkeypatch.setattr(baselines, "_MAX_SORTED", 50)
-
-
-@pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("seed", range(5))
-def test_bigram_loss_equals_plain_python(seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_bigram_loss_equals_plain_python(seed, monkeypatch):
     train, val = random_ids(600, 30, seed), random_ids(200, 40, seed + 100)
-    counts = np.bincount(train[1:], minlength=40)
-    expected = plain_bigram_loss(train.tolist(), val.tolist(), 40)
-    assert bigram_loss(train, val, counts) == pytest.approx(expected, rel=1e-12)
+    for most in (600, 250):
+        monkeypatch.setattr(baselines, "_MOST_COUNTED", most)
+        expected = plain_bigram_loss(train[-most:].tolist(), val.tolist(), 40)
+        assert bigram_loss(train, val, 40) == pytest.approx(expected, rel=1e-12)
 
 
 def test_probabilities_of_all_followers_sum_to_one():
     train = random_ids(300, 12, seed=1)
-    counts = np.bincount(train[1:], minlength=12)
     for context in range(12):
-        losses = [bigram_loss(train, np.array([context, b]), counts) for b in range(12)]
+        losses = [bigram_loss(train, np.array([context, b]), 12) for b in range(12)]
         assert sum(math.exp(-loss) for loss in losses) == pytest.approx(1)
 
 
 def test_a_text_that_repeats_is_nearly_certain():
     ids = np.array([0, 1, 2, 3] * 500, np.uint16)
-    assert bigram_loss(ids, ids, np.bincount(ids[1:])) < 0.01
+    assert bigram_loss(ids, ids, 4) < 0.01
 
 
 def test_no_held_out_tokens():
-    assert math.isnan(bigram_loss(np.array([0, 1]), np.array([0]), np.array([0, 1])))
+    assert math.isnan(bigram_loss(np.array([0, 1]), np.array([0]), 2))
     assert math.isnan(ngram_loss(np.array([0, 1]), np.array([0]), 2))
 
 
@@ -117,8 +108,8 @@ def plain_ngram_probability(train: list[int], context: list[int], vocab_size: in
     return probability
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("order", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(2))
 def test_ngram_loss_equals_the_formula(order, seed):
     train, val = random_ids(400, 8, seed).tolist(), random_ids(40, 9, seed + 100).tolist()
     both = train + val
@@ -144,37 +135,15 @@ def test_published_scores_of_shakespeare(shared_data):
     ids = np.frombuffer(text, np.uint8)
     bits = ngram_loss(ids[:border], ids[border - 1 :], 256) / math.log(2)
     assert bits == pytest.approx(2.188, abs=0.002)
-    found = compression_baselines(text[:border], text[border:])
-    assert found["ppmd_bits_per_byte"] == pytest.approx(2.026, abs=0.005)
-
-
-PROGRAMS = {"xz": ["xz", "-c"], "zstd": ["zstd", "-19", "-q", "-c"]}
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_compression_equals_the_program(program, tmp_path):
-    if not shutil.which(program):
-        pytest.skip(f"needs the program {program}")
-    text = tiny_text(4000).encode()
-    border = len(text) * 9 // 10
-    context, held_out = text[:border], text[border:]
-    sizes = []
-    for part in (context, text):
-        file = tmp_path / "text"
-        file.write_bytes(part)
-        sizes.append(len(subprocess.check_output([*PROGRAMS[program], str(file)])))
-    bits = compression_baselines(context, held_out)[f"{program}_bits_per_byte"]
-    # Another version of the program may find slightly different matches.
-    assert bits * len(held_out) / 8 == pytest.approx(sizes[1] - sizes[0], rel=2e-2)
+    found = ppmd_bits_per_byte(text[:border], text[border:])
+    assert found == pytest.approx(2.026, abs=0.005)
 
 
 def test_the_training_text_is_known():
     """What stands in it takes almost no space."""
     text = "".join(random.Random(1).choices("abcdefgh", k=4000)).encode()
-    for name, bits in compression_baselines(text, text[1000:3000]).items():
-        assert bits < 0.2, name
-    for name, bits in compression_baselines(b"x", text).items():
-        assert bits > 2.9, name  # 3 bits for one of 8 letters.
+    assert ppmd_bits_per_byte(text, text[1000:3000]) < 0.2
+    assert ppmd_bits_per_byte(b"x", text) > 2.9  # 3 bits for one of 8 letters.
 
 
 def opened(tmp_path, text, **settings):
@@ -216,9 +185,9 @@ def test_one_document_that_is_cut(tmp_path):
 def test_a_lossy_tokenizer_has_no_bits_per_byte(tmp_path):
     corpus, config = opened(tmp_path, tiny_text(), tokenizer={"kind": "word", "vocab_size": 100})
     assert read_texts(corpus, config) is None
-    found = evaluation_baselines(corpus, config) | ngram_baselines(corpus, config)
-    assert max(found["bigram"], found["ngram"]) < found["unigram"] < found["uniform"]
-    assert found["ngram_bits_per_byte"] is found["byte_ngram_bits_per_byte"] is None
+    found, ngrams = evaluation_baselines(corpus, config), ngram_baselines(corpus, config)
+    assert max(found.bigram, ngrams["ngram"]) < found.unigram < found.uniform
+    assert list(ngrams) == ["ngram"]
 
 
 def test_likeness_equals_plain_python():
@@ -254,15 +223,12 @@ def test_evaluation_baselines(tmp_path):
     found = evaluation_baselines(corpus, config)
     train, val = corpus.train.ids.tolist(), corpus.val.ids.tolist()
     vocab_size = corpus.tokenizer.vocab_size
-    assert found["uniform"] == math.log(vocab_size)
-    assert found["bigram"] == pytest.approx(plain_bigram_loss(train, val, vocab_size))
+    assert found.uniform == math.log(vocab_size)
+    assert found.bigram == pytest.approx(plain_bigram_loss(train, val, vocab_size))
     ngrams = ngram_baselines(corpus, config)
     assert ngrams["ngram"] == ngram_loss(corpus.train.ids, corpus.val.ids, vocab_size)
     bits = ngrams["ngram"] * corpus.val.tokens / math.log(2) / corpus.val.bytes
     assert ngrams["ngram_bits_per_byte"] == pytest.approx(bits)
-    compressed = compression_baselines(*read_texts(corpus, config))
-    assert {found[name] for name in ngrams | compressed} == {None}
-    assert (found | ngrams | compressed).keys() == found.keys()
     # The files are generated by a rule, which bytes show as well as tokens.
     assert 0 < ngrams["byte_ngram_bits_per_byte"] < 2 * bits
 
@@ -314,17 +280,16 @@ def test_pairs_are_scored_by_their_targets(tmp_path):
     )
     expected = plain_bigram_loss(train, val, tokenizer.vocab_size)
     found = evaluation_baselines(corpus, config)
-    assert found["bigram"] == pytest.approx(expected, rel=1e-9)
-    assert found["bigram"] < found["unigram"] < found["uniform"]
+    assert found.bigram == pytest.approx(expected, rel=1e-9)
+    assert found.bigram < found.unigram < found.uniform
 
 
 def test_no_pair_fits(tmp_path):
     corpus, config, _ = opened_pairs(tmp_path, max_len=2)
-    found = evaluation_baselines(corpus, config)
-    found |= ngram_baselines(corpus, config)
     assert read_texts(corpus, config) is None
-    assert found.pop("uniform") == math.log(corpus.tokenizer.vocab_size)
-    assert set(found.values()) == {None}
+    expected = Baselines(uniform=math.log(corpus.tokenizer.vocab_size))
+    assert evaluation_baselines(corpus, config) == expected
+    assert ngram_baselines(corpus, config) == {"ngram": None}
 
 
 def test_needs_no_tensorflow():

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from minigpt.insight.history import fit_power_law, read_history
+from minigpt.insight.history import read_history
+from minigpt.runs.analysis import Analysis
 from minigpt.runs.records import interval_lines
 from minigpt.runs.run import Run
 
@@ -63,11 +64,10 @@ def test_a_run(tiny_run):
         assert losses.mean() == pytest.approx(epoch.train_loss, abs=1e-4)
     assert history.last_step == 80 and not history.has_failed
     assert history.parameters == tiny_run.load_model().count_params()
-    assert history.tokens_per_step == 8 * 16
+    assert history.analysis.tokens_per_step == 8 * 16
 
 
-def test_a_run_of_an_earlier_version(tiny_run, tmp_path):
-    """It has neither steps.jsonl nor analysis.json."""
+def test_a_run_that_has_lost_its_records(tiny_run, tmp_path):
     old = tmp_path / "old"
     shutil.copytree(tiny_run.path, old)
     for name in ("steps.jsonl", "analysis.json", "facts.json"):
@@ -76,7 +76,7 @@ def test_a_run_of_an_earlier_version(tiny_run, tmp_path):
     history = read_history(Run(old))
     assert history.steps.tolist() == [20, 60]
     assert history.losses.tolist() == [epoch.train_loss for epoch in history.epochs]
-    assert history.analysis == {} and history.parameters == 0 and np.isnan(history.unigram)
+    assert history.analysis == Analysis() and history.parameters == 0 and np.isnan(history.unigram)
 
 
 def test_a_training_whose_loss_became_nan(tiny_run, tmp_path):
@@ -85,42 +85,3 @@ def test_a_training_whose_loss_became_nan(tiny_run, tmp_path):
     with (failed / "steps.jsonl").open("a") as lines:
         lines.write(json.dumps(line(3, 81, 1, None)) + "\n")
     assert read_history(Run(failed)).has_failed
-
-
-@pytest.mark.parametrize("floor, exponent", [(0.0, 0.2), (1.5, 0.5), (2.0, 1.0)])
-@pytest.mark.parametrize("noise", [0.0, 0.03])
-def test_finds_the_law_of_a_curve(floor, exponent, noise):
-    steps = np.arange(1.0, 2001)
-    draw = np.random.default_rng(0).normal(0, noise, len(steps)) if noise else 0.0
-    losses = floor + 3 * (steps / 2000) ** -exponent + draw
-    law = fit_power_law(steps, losses, np.full_like(steps, 1e-3))
-    assert law is not None
-    expected = floor + 3 * 2.0**-exponent
-    assert law.at(2) == pytest.approx(expected, abs=0.01 + 2 * noise)
-    assert law.at(1) == pytest.approx(floor + 3, abs=0.01 + 2 * noise)
-
-
-def test_the_unit_of_the_steps_does_not_matter():
-    """Lines are not at equal distances."""
-    steps = np.unique(np.geomspace(1, 2000, 300).round())
-    losses = 1 + 3 * (steps / 2000) ** -0.4
-    law = fit_power_law(steps, losses, np.full_like(steps, 1e-3))
-    assert law is not None and law.at(2) == pytest.approx(1 + 3 * 2**-0.4, abs=0.02)
-
-
-def test_neither_floor_nor_scale_is_negative():
-    steps = np.arange(1.0, 101)
-    for losses in (steps / 10, 100 - steps, np.full(100, 2.0)):
-        law = fit_power_law(steps, losses, np.ones(100))
-        assert law is not None and law.floor >= 0 and law.scale >= 0
-        assert law.at(1) >= law.at(2) >= 0
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_too_few_points(count):
-    steps = np.arange(1.0, count + 1)
-    assert fit_power_law(steps, steps, np.ones(count)) is None
-
-
-def test_no_learning_rate():
-    assert fit_power_law(np.arange(1.0, 9), np.ones(8), np.zeros(8)) is None

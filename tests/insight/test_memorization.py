@@ -121,18 +121,6 @@ def test_a_greedy_model_continues_every_prompt_once(learned_by_heart, tmp_path):
     assert len(set(prompts)) == len(prompts) > 4
 
 
-def test_weights_and_corpus_may_be_given(learned_by_heart):
-    from minigpt.runs.run import open_run_corpus
-
-    weights = learned_by_heart.load_model().get_weights()
-    corpus = open_run_corpus(learned_by_heart)
-    for state in ("best", "last"):
-        given = minigpt.measure_memorization(
-            learned_by_heart, state, tokens=300, corpus=corpus, weights=weights
-        )
-        assert given == minigpt.measure_memorization(learned_by_heart, state, tokens=300)
-
-
 def test_a_run_on_pairs(pair_run):
     found = minigpt.measure_memorization(pair_run, tokens=300)
     assert (found.share, found.held_out_share, found.longest) == (0, 0, None)

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 import minigpt
-from minigpt.insight.analysis import TITLES
 from minigpt.insight.history import read_history
 from minigpt.insight.reporter import Reporter
+from minigpt.runs.analysis import TITLES
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from tests.conftest import tiny_settings

@@ -1,9 +1,6 @@
 """Certificates: what they say about good exports, and that they see each kind of damage."""
 
 import json
-import subprocess
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from minigpt.targets.certificate import certificate_path, certify
 from minigpt.targets.material import pair_material
 from minigpt.targets.onnx import reading
 from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
+from tests.cli.running import called
 
 SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
 
@@ -27,9 +25,8 @@ def _short(monkeypatch):
 
 
 def exported(run, format: str, path, weights: str = "float32") -> dict:
-    if target_named(format).packages:
-        for package in target_named(format).packages:
-            pytest.importorskip(package, reason=f"needs the extra {format}")
+    for package in target_named(format).packages:
+        pytest.importorskip(package, reason=f"needs the extra {format}")
     return minigpt.export_run(run, format, path, weights=weights, certificate=True)
 
 
@@ -54,11 +51,6 @@ def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
     assert certificate["text"] == "held-out text of the run"
     assert certificate["logits"]["largest_difference"] < 1e-4
     assert certificate["tokenizer"] == {"lines": 60, "same": 60}
-    assert ("text_to_text" in certificate) == (format == "onnx")
-    if format == "onnx":
-        assert certificate["text_to_text"]["tokenizer"] == {"lines": 60, "same": 60}
-        greedy = certificate["text_to_text"]["greedy"]
-        assert greedy["same_texts"] == greedy["prompts"]
     assert certificate["bytes"] == sum(
         file.stat().st_size
         for file in ([path] if path.is_file() else path.rglob("*"))
@@ -90,10 +82,10 @@ def test_sources_that_are_not_cut(pair_run):
     assert prompts and all(len(tokenizer.encode(prompt)) + 1 <= most for prompt in prompts)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface", "transformers_js"])
-def test_formats_without_pairs(pair_run, tmp_path, format):
-    with pytest.raises(UserError, match=r"format = .*: the model is a"):
-        exported(pair_run, format, tmp_path / "exported")
+def test_formats_without_pairs(pair_run, tmp_path):
+    for format in ("litert", "onnx", "huggingface", "transformers_js"):
+        with pytest.raises(UserError, match=r"format = .*: the model is a"):
+            exported(pair_run, format, tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,50 +163,19 @@ def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     assert not any("logits" in problem or "bits" in problem for problem in problems)
 
 
-@pytest.mark.parametrize(
-    ("part", "problem"),
-    [("continue_greedily", "greedy continuations"), ("encode", "other tokens")],
-)
-def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, part, problem):
-    target = target_named("onnx")
-    found = target.open(onnx_folder)
-    right = getattr(found.text_graph, part)
-    changes = {part: lambda *arguments: [each[::-1] for each in right(*arguments)]}
-    wrong = replace(found, text_graph=replace(found.text_graph, **changes))
-    monkeypatch.setattr(target, "open", lambda path: wrong)
-    problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
-    assert all(each.startswith("text_to_text.onnx: ") for each in problems)
-    assert any(problem in each for each in problems)
-
-
-def test_a_folder_without_a_text_graph(tiny_run, onnx_folder, tmp_path):
-    (tmp_path / "a").mkdir()
-    for file in onnx_folder.iterdir():
-        if file.name != "text_to_text.onnx":
-            (tmp_path / "a" / file.name).write_bytes(file.read_bytes())
-    found = minigpt.verify(tmp_path / "a", tiny_run)
-    assert found["problems"] == []
-    assert "text_to_text" not in found
-
-
 def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):
     for path in (tmp_path, tmp_path / "nothing", tiny_run.config_file):
         with pytest.raises(UserError, match=r"^path = "):
             minigpt.verify(path, tiny_run)
 
 
-def test_the_command(tiny_run, tmp_path):
+def test_the_commands(tiny_run, tmp_path):
     path = tmp_path / "model.gguf"
-    program = [sys.executable, "-m", "minigpt"]
-    export = ["export", str(tiny_run.path), "--format", "gguf", "--output", str(path)]
-    done = subprocess.run([*program, *export], capture_output=True, text=True)
+    done = called("export", tiny_run.path, "--format=gguf", "--output", path)
     assert done.returncode == 0, done.stderr
     assert f"Wrote {path}\n" in done.stdout
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "model.gguf",
-        "model.gguf.certificate.json",
-    ]
-    verify = ["verify", str(path), "--against", str(tiny_run.path), "--json"]
-    done = subprocess.run([*program, *verify], capture_output=True, text=True)
+    names = {"model.gguf", "model.gguf.certificate.json"}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    done = called("verify", path, "--against", tiny_run.path, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["problems"] == []

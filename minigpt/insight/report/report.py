@@ -3,34 +3,25 @@
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.insight.report.values import (
-    analysis_values,
     certificate_values,
     environment,
-    read_settings,
     samples_by_prompt,
+    setting_rows,
 )
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.records import (
-    count,
-    counts,
-    interval_lines,
-    mapping,
-    number,
-    numbers,
-    read_lines,
-    spread,
-    text,
-)
+from minigpt.runs.analysis import Analysis, Baselines
+from minigpt.runs.records import counts, interval_lines, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 
-_MOST_EPOCHS, _MOST_STEPS = 1000, 800
+_MOST_EPOCHS, _MOST_STEPS, _MOST_SAMPLES = 1000, 800, 30
 _METRICS = (
     "step",
     "train_loss",
@@ -52,40 +43,61 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
       run: the run. Its records may be damaged, or come from somebody else.
       comparison: whether to leave out what a comparison of runs does not show.
     """
-    analysis = analysis_values(run.path)
-    recorded = run.facts
-    settings = read_settings(run.config_file)
+    known, recorded, name = run.analysis, run.facts, run.path.absolute().name
+    try:
+        config = run.config
+    except UserError:
+        config = None
     metrics = _metrics(run)
     best = _best_epoch(metrics)
-    if analysis["state"] is None and run.model_file.is_file():
-        analysis["state"] = "finished"
-    analysis["tokens_per_step"] = analysis["tokens_per_step"] or _tokens_per_step(settings.sections)
-    if analysis["baselines"]["uniform"] is None:
-        analysis["baselines"].update(mapping(recorded.get("baselines")))
+    if known.state is None and run.model_file.is_file():
+        known = replace(known, state="finished")
+    if known.baselines.uniform is None:
+        known = replace(known, baselines=Baselines(**recorded.get("baselines", {})))
     if comparison:
-        for name in ("positions", "frequencies", "passages", "sweep"):
-            analysis[name] = None
-    kind = settings.sections.get("model", {}).get("kind")
+        known = replace(known, positions=[], frequencies=[], passages={})
     samples = samples_by_prompt(run.samples_file, best, only_best=comparison)
-    if settings.sections.get("data", {}).get("source") == "dialogues":
+    if config and config.data.source == "dialogues":
         # An answer begins on a line of its own.
         samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
     return {
-        **analysis,
-        "name": text(run.path.absolute().name, 300),
-        "kind": kind if kind == "encoder_decoder" else "gpt",
+        **_analysis_values(known, name),
+        "name": text(name, 300),
+        "kind": config.model.kind if config else "gpt",
         **counts(recorded, _SIZES),
         "description": text(recorded.get("text"), 2000),
-        "command": text(recorded.get("command"), 20_000),
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
         "epochs": sum(isinstance(record["epoch"], int) for record in metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples,
         "certificates": certificate_values(run),
-        "settings": settings.rows,
+        "settings": setting_rows(config) if config else [],
         "environment": environment(text(recorded.get("device"), 300)),
     }
+
+
+def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
+    """Returns an analysis as JSON values, with the titles of its verdicts and less of its samples.
+
+    Args:
+      known: the analysis.
+      name: the name of the run, for the commands of the verdicts: without the folders of the user, because
+        the page can be given to others.
+    """
+    measured = {
+        state: asdict(replace(each, samples=each.samples[:_MOST_SAMPLES]))
+        for state, each in known.memorization.items()
+    }
+    verdicts = (
+        None
+        if known.verdicts is None
+        else [
+            {**each.as_dict(), "title": each.title, "action": each.runnable_action(name)}
+            for each in known.verdicts
+        ]
+    )
+    return asdict(known) | {"memorization": measured, "verdicts": verdicts}
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
@@ -101,17 +113,6 @@ def _metrics(run: Run) -> list[dict[str, Any]]:
 def _best_epoch(metrics: list[dict[str, Any]]) -> float | None:
     known = [record for record in metrics if record["val_loss"] is not None]
     return min(known, key=lambda record: record["val_loss"])["epoch"] if known else None
-
-
-def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
-    """Returns the tokens of a weight update; None for pairs, whose lengths differ."""
-    model, training = settings.get("model", {}), settings.get("training", {})
-    longest = count(model.get("max_len"))
-    sizes = [count(training.get("batch_size")), count(training.get("accumulate_steps", 1)), longest]
-    if model.get("kind", "gpt") != "gpt" or None in sizes:
-        return None
-    batch, accumulated, length = (size or 0 for size in sizes)
-    return batch * accumulated * min(count(training.get("sequence_length")) or length, length)
 
 
 def _steps(run: Run) -> list[dict[str, Any]]:

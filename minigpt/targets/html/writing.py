@@ -2,6 +2,7 @@
 
 import gzip
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
 from minigpt.runs.records import (
@@ -43,7 +43,7 @@ _MOST_POINTS = 200
 _MOST_SAMPLES = 100
 _BASELINES = (
     *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
-    *("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte"),
+    "ppmd_bits_per_byte",
 )
 
 
@@ -103,8 +103,10 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
-    baselines = mapping(run.analysis.get("baselines")) | mapping(recorded.get("baselines"))
-    # The n-grams and the compressors are measured on whole dialogues, and the model on their answers.
+    analysis = run.analysis
+    baselines = asdict(analysis.baselines) | mapping(recorded.get("baselines"))
+    # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
+    memorization = analysis.memorization.get("best")
     compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
     return facts | {
         "title": run.path.absolute().name,
@@ -119,9 +121,9 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
             "license": config.data.license,
         },
         "metrics": metrics,
-        "baselines": numbers(baselines, compared) if baselines else None,
+        "baselines": numbers(baselines, compared) if any(baselines.values()) else None,
         "samples": _samples(run.samples_file),
-        "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
+        "memorization": asdict(memorization) if memorization else None,
         "command": recorded.get("command"),
     }
 

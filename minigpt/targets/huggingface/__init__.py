@@ -14,9 +14,13 @@ class HuggingFace(Target):
     is_folder = True
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        from minigpt.targets.huggingface.folders import export_problems
+        from minigpt.targets.huggingface.folders import architecture_of_model
+        from minigpt.targets.huggingface.tokenizer_export import export_problem
 
-        return gpt_problem(config) or "; ".join(export_problems(config, tokenizer)) or None
+        if problem := gpt_problem(config):
+            return problem
+        problems = architecture_of_model(config).export_problems(config)
+        return "; ".join(filter(None, [*problems, export_problem(tokenizer)])) or None
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.huggingface.folders import write_folder

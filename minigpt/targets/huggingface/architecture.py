@@ -3,20 +3,18 @@
 import abc
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 from pydantic import ValidationError
 
 from minigpt.config import GPTConfig, TransformerConfig
-from minigpt.config.loading import problem_of
 from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
 from minigpt.models import GPT
@@ -35,6 +33,8 @@ ACTIVATIONS = {
 }
 # The output projection, with the same name in all architectures.
 HEAD = "lm_head.weight"
+# (entry of config.json, its value, what is wrong): adds a problem.
+Refuse = Callable[[str, object, str], None]
 # Tensor → its shape, and the variable of the model that holds it, such as "blocks.0.attention.qkv.kernel".
 Layout = dict[str, tuple[tuple[int, ...], str]]
 
@@ -58,82 +58,6 @@ class FolderConfig:
 _OTHERS = ("standard_parts", "ngram_rows", "ngram_dropout_rate")
 
 
-def is_positive(value: Any) -> bool:
-    """Returns whether a value is a finite number greater than 0."""
-    # JSON has whole numbers that no float can hold.
-    return type(value) in (int, float) and 0 < value <= sys.float_info.max
-
-
-# Kind of a value in config.json → whether a value is one, and what it should be.
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "count": (lambda v: type(v) is int and v >= 1, "a whole number of at least 1"),
-    "rate": (lambda v: type(v) in (int, float) and 0 <= v < 1, "at least 0 and less than 1"),
-    "positive": (is_positive, "a finite number greater than 0"),
-    "flag": (lambda v: type(v) is bool, "True or False"),
-    "activation": (
-        lambda v: isinstance(v, str) and v in ACTIVATIONS,
-        f"one of {', '.join(ACTIVATIONS)}",
-    ),
-}
-
-
-class ConfigReader:
-    """Reads values and collects problems. A value with a problem is replaced by its default.
-
-    Args:
-      content: the JSON object.
-      path: the path of the file, for messages.
-    """
-
-    def __init__(self, content: Mapping[str, Any], path: str) -> None:
-        self.content = content
-        self.path = path
-        self.problems: list[str] = []
-
-    def problem(self, name: str, value: object, message: str) -> None:
-        """Adds a problem."""
-        self.problems.append(f"{self.path}: {name} = {value!r}: {message}")
-
-    def read(self, name: str, kind: str, default: Any) -> Any:
-        """Returns a value of one of `_KINDS`; the default if there is none, or if it has a problem."""
-        is_valid, expected = _KINDS[kind]
-        value = self.content.get(name, default)
-        if not is_valid(value):
-            self.problem(name, value, f"should be {expected}")
-            value = default
-        return ACTIVATIONS[value] if kind == "activation" else value
-
-    def fixed(self, values: Mapping[str, bool]) -> None:
-        """Checks settings that are supported with one value only, which is also their default."""
-        for name, expected in values.items():
-            if self.content.get(name, expected) is not expected:
-                self.problem(name, self.content[name], f"should be {expected}")
-
-    def result(
-        self, settings: Mapping[str, Any], vocab_size: int, end_id: int | None
-    ) -> FolderConfig:
-        """Returns the description of the model.
-
-        Raises:
-          UserError: there are problems.
-        """
-        if self.problems:
-            raise UserError(*self.problems)
-        try:
-            model = GPTConfig.model_validate(settings)
-        except ValidationError as error:
-            # `problem_of` expects the location in a whole configuration: section, kind, setting.
-            raise UserError(
-                *(
-                    problem_of(
-                        {**details, "loc": ("model", "gpt", *details["loc"])}, f"{self.path}: ", ()
-                    )
-                    for details in error.errors()
-                )
-            ) from None
-        return FolderConfig(model, vocab_size, end_id)
-
-
 def read_json_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.
 
@@ -147,20 +71,6 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: should be a JSON object")
     return content
-
-
-class Entry(NamedTuple):
-    """A setting in config.json.
-
-    Attributes:
-      setting: the setting of `model` with the same value.
-      kind: one of `_KINDS`.
-      default: the value if the entry is missing.
-    """
-
-    setting: str
-    kind: str
-    default: Any
 
 
 class Architecture(abc.ABC):
@@ -179,7 +89,7 @@ class Architecture(abc.ABC):
       fixed: settings in config.json with the only value that is supported, which is also their default.
       vocab_size, end_id: the values of `vocab_size` and `eos_token_id` if config.json does not have them.
       buffers: matches tensors that are constants; None if there are none.
-      entries: settings in config.json that are settings of `model`, by their name there.
+      entries: settings of `model` → their name in config.json, and the value if it is missing.
       others: further settings of `model` that config.json or the tensors express, or that affect training
         only.
     """
@@ -195,31 +105,61 @@ class Architecture(abc.ABC):
     vocab_size: ClassVar[int]
     end_id: ClassVar[int | None]
     buffers: ClassVar[re.Pattern[str] | None] = None
-    entries: ClassVar[Mapping[str, Entry]]
+    entries: ClassVar[Mapping[str, tuple[str, Any]]]
     others: ClassVar[tuple[str, ...]]
 
-    def read_entries(self, reader: ConfigReader) -> dict[str, Any]:
-        """Returns the settings of `model` that `entries` has."""
-        entries = self.entries.items()
-        return {e.setting: reader.read(name, e.kind, e.default) for name, e in entries}
+    def read_config(self, content: Mapping[str, Any], path: Path) -> FolderConfig:
+        """Reads config.json.
 
-    def read_config(self, reader: ConfigReader) -> FolderConfig:
-        """Reads config.json; called after the architecture is known.
-
+        Args:
+          content: the JSON object.
+          path: the file, for messages.
         Raises:
           UserError: a setting is not supported; one problem for every setting.
         """
-        reader.fixed(self.fixed)
-        settings = {"block": self.block, **self.read_settings(reader)}
-        vocab_size = reader.read("vocab_size", "count", self.vocab_size)
-        end_id = reader.content.get("eos_token_id", self.end_id)
+        problems: list[str] = []
+
+        def refuse(name: str, value: object, message: str) -> None:
+            problems.append(f"{path}: {name} = {value!r}: {message}")
+
+        for name, expected in self.fixed.items():
+            if content.get(name, expected) is not expected:
+                refuse(name, content[name], f"should be {expected}")
+        settings = {"block": self.block}
+        settings |= {key: content.get(*entry) for key, entry in self.entries.items()}
+        settings |= self.read_settings(content, refuse)
+        activation = settings["activation"]
+        settings["activation"] = ACTIVATIONS.get(str(activation), activation)
+        if str(activation) not in ACTIVATIONS:
+            refuse(
+                self.entries["activation"][0],
+                activation,
+                f"should be one of {', '.join(ACTIVATIONS)}",
+            )
+            del settings["activation"]
+        vocab_size = content.get("vocab_size", self.vocab_size)
+        if type(vocab_size) is not int or vocab_size < 1:
+            refuse("vocab_size", vocab_size, "should be a whole number of at least 1")
+        try:
+            model = GPTConfig.model_validate(settings)
+        except ValidationError as error:
+            for details in error.errors():
+                setting = str(next(iter(details["loc"]), "kind"))
+                name = self.entries.get(setting, (f"model.{setting}",))[0]
+                refuse(name, details["input"], details["msg"].removeprefix("Input "))
+        if problems:
+            raise UserError(*problems)
+        end_id = content.get("eos_token_id", self.end_id)
         # The first of several.
         end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
-        return reader.result(settings, vocab_size, end_id if type(end_id) is int else None)
+        return FolderConfig(model, vocab_size, end_id if type(end_id) is int else None)
 
     @abc.abstractmethod
-    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
-        """Returns the settings of `model` that config.json has or that differ from their defaults."""
+    def read_settings(self, content: Mapping[str, Any], refuse: Refuse) -> dict[str, Any]:
+        """Returns the settings of `model` that are not `entries`, or whose default depends on others.
+
+        Their values are checked afterwards, by `GPTConfig`; `refuse` is for what it does not have.
+        """
 
     @abc.abstractmethod
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
@@ -239,7 +179,7 @@ class Architecture(abc.ABC):
         names = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
         values = config.model_dump() | {"activation": names[config.activation]}
         return {
-            **{name: values[entry.setting] for name, entry in self.entries.items()},
+            **{name: values[setting] for setting, (name, _) in self.entries.items()},
             "architectures": [self.classes[0]],
             "bos_token_id": end_id,
             "dtype": "float32",
@@ -299,7 +239,7 @@ class Architecture(abc.ABC):
             problems.append(
                 f"model.activation = {config.activation!r}: transformers' {self.name} has none"
             )
-        expressed = {*self.others, *_OTHERS, *(entry.setting for entry in self.entries.values())}
+        expressed = {*self.others, *_OTHERS, *self.entries}
         for name in sorted(required.keys() - expressed):
             if actual[name] != required[name]:
                 expected = required[name]

@@ -13,10 +13,10 @@ from minigpt.models import GPT, build_gpt
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, read_json_object
+from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
-from minigpt.targets.huggingface.tokenizer_export import export_problem, padding_id, tokenizer_files
+from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer
@@ -31,13 +31,6 @@ logger = logging.getLogger(__name__)
 def architecture_of_model(config: TransformerConfig) -> Architecture:
     """Returns the architecture that a model is exported as, or with which it is compared."""
     return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
-
-
-def export_problems(config: TransformerConfig, tokenizer: Tokenizer) -> list[str]:
-    """Returns why a GPT and its tokenizer cannot be written for `transformers`, one line per reason."""
-    problems = architecture_of_model(config).export_problems(config)
-    reason = export_problem(tokenizer)
-    return [*problems, reason] if reason else problems
 
 
 def write_folder(
@@ -152,7 +145,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
-    described = architecture.read_config(ConfigReader(content, str(path)))
+    described = architecture.read_config(content, path)
     tokenizer = read_tokenizer(
         folder, described.vocab_size, described.end_id, architecture.tokenizer_class
     )

@@ -1,11 +1,12 @@
 """GPT-2: config.json and tensors."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import GPT2 as GPT2_DEFAULTS
-from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, Entry, Layout
+from minigpt.targets.huggingface.architecture import Architecture, Layout, Refuse
 
 
 class GPT2(Architecture):
@@ -29,27 +30,24 @@ class GPT2(Architecture):
     end_id = 50256
     # The causal mask: a constant that old files contain.
     buffers = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
-    entries: ClassVar[dict[str, Entry]] = {
-        "activation_function": Entry("activation", "activation", "gelu_new"),
-        "n_embd": Entry("embed_dim", "count", 768),
-        "n_head": Entry("num_heads", "count", 12),
-        "layer_norm_epsilon": Entry("norm_epsilon", "positive", 1e-5),
-        "n_positions": Entry("max_len", "count", 1024),
-        "n_layer": Entry("num_layers", "count", 12),
-        "resid_pdrop": Entry("dropout_rate", "rate", 0.1),
-        "attn_pdrop": Entry("attention_dropout_rate", "rate", 0.1),
+    entries: ClassVar[dict[str, tuple[str, Any]]] = {
+        "activation": ("activation_function", "gelu_new"),
+        "embed_dim": ("n_embd", 768),
+        "num_heads": ("n_head", 12),
+        "norm_epsilon": ("layer_norm_epsilon", 1e-5),
+        "max_len": ("n_positions", 1024),
+        "num_layers": ("n_layer", 12),
+        "dropout_rate": ("resid_pdrop", 0.1),
+        "attention_dropout_rate": ("attn_pdrop", 0.1),
+        # None: four times the width.
+        "ff_dim": ("n_inner", None),
+        "tie_embeddings": ("tie_word_embeddings", True),
     }
     # GPT-2 has no dropout in its MLP, which does not change what the trained model computes.
-    others = ("ff_dim", "tie_embeddings", "qkv_bias", "ff_dropout_rate")
+    others = ("qkv_bias", "ff_dropout_rate")
 
-    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
-        content, settings = reader.content, self.read_entries(reader)
-        width, heads = settings["embed_dim"], settings["num_heads"]
-        if width % heads:
-            reader.problem("n_head", heads, f"should divide n_embd = {width}")
-        has_default = content.get("n_inner") is None
-        return settings | {
-            "ff_dim": 4 * width if has_default else reader.read("n_inner", "count", 4 * width),
+    def read_settings(self, content: Mapping[str, Any], refuse: Refuse) -> dict[str, Any]:
+        return {
             "qkv_bias": True,
             "position": "learned",
             "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
@@ -68,11 +66,7 @@ class GPT2(Architecture):
         }
 
     def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        return {
-            "embd_pdrop": config.dropout_rate,
-            "n_inner": config.ff_dim,
-            "tie_word_embeddings": config.tie_embeddings,
-        }
+        return {"embd_pdrop": config.dropout_rate}
 
     def inner_layout(self, config: TransformerConfig) -> Layout:
         # Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].

@@ -1,16 +1,11 @@
 """Qwen3: config.json and tensors."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import QWEN3
-from minigpt.targets.huggingface.architecture import (
-    Architecture,
-    ConfigReader,
-    Entry,
-    Layout,
-    is_positive,
-)
+from minigpt.targets.huggingface.architecture import Architecture, Layout, Refuse
 
 FULL_ATTENTION = "full_attention"
 ROPE_THETA = 10_000.0
@@ -31,35 +26,48 @@ class Qwen3(Architecture):
     fixed: ClassVar[dict[str, bool]] = {"attention_bias": False, "use_sliding_window": False}
     vocab_size = 151_936
     end_id = None
-    entries: ClassVar[dict[str, Entry]] = {
-        "hidden_act": Entry("activation", "activation", "silu"),
-        "num_attention_heads": Entry("num_heads", "count", 32),
-        "head_dim": Entry("head_dim", "count", 128),
-        "max_position_embeddings": Entry("max_len", "count", 32_768),
-        "hidden_size": Entry("embed_dim", "count", 4096),
-        "intermediate_size": Entry("ff_dim", "count", 22_016),
-        "num_hidden_layers": Entry("num_layers", "count", 32),
-        "attention_dropout": Entry("attention_dropout_rate", "rate", 0.0),
-        "rms_norm_eps": Entry("norm_epsilon", "positive", 1e-6),
-        "tie_word_embeddings": Entry("tie_embeddings", "flag", False),
+    entries: ClassVar[dict[str, tuple[str, Any]]] = {
+        "activation": ("hidden_act", "silu"),
+        "num_heads": ("num_attention_heads", 32),
+        # None: as many.
+        "num_kv_heads": ("num_key_value_heads", 32),
+        "head_dim": ("head_dim", 128),
+        "max_len": ("max_position_embeddings", 32_768),
+        "embed_dim": ("hidden_size", 4096),
+        "ff_dim": ("intermediate_size", 22_016),
+        "num_layers": ("num_hidden_layers", 32),
+        "attention_dropout_rate": ("attention_dropout", 0.0),
+        "norm_epsilon": ("rms_norm_eps", 1e-6),
+        "tie_embeddings": ("tie_word_embeddings", False),
+        "rotary_base": ("rope_theta", ROPE_THETA),
     }
     # Qwen3 has no other dropout, which does not change what the trained model computes.
-    others = ("num_kv_heads", "rotary_base", "dropout_rate", "ff_dropout_rate")
+    others = ("dropout_rate", "ff_dropout_rate")
 
-    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
-        kinds = reader.content.get("layer_types") or []
+    def read_settings(self, content: Mapping[str, Any], refuse: Refuse) -> dict[str, Any]:
+        kinds = content.get("layer_types") or []
         for layer, kind in enumerate(kinds if isinstance(kinds, list) else [kinds]):
             if kind != FULL_ATTENTION:
-                reader.problem(f"layer_types[{layer}]", kind, f"should be {FULL_ATTENTION!r}")
+                refuse(f"layer_types[{layer}]", kind, f"should be {FULL_ATTENTION!r}")
                 break
-        settings = self.read_entries(reader)
-        name, heads = "num_key_value_heads", settings["num_heads"]
-        kv_heads = heads if reader.content.get(name, 32) is None else reader.read(name, "count", 32)
-        if heads % kv_heads:
-            reader.problem(name, kv_heads, f"should divide num_attention_heads = {heads}")
-        if settings["head_dim"] % 2:
-            reader.problem("head_dim", settings["head_dim"], "should be even")
-        return settings | {"num_kv_heads": kv_heads, "rotary_base": _rotary_base(reader)}
+        found = {}
+        for part in ("", *ROPE_OBJECTS):
+            settings = content.get(part) or {} if part else content
+            named = f"{part}." if part else ""
+            if not isinstance(settings, dict) or (
+                part and any(isinstance(value, dict) for value in settings.values())
+            ):
+                refuse(part, settings, "should be one table of rotary settings, for all layers")
+                continue
+            for key in ("type", "rope_type"):
+                if part and settings.get(key, "default") != "default":
+                    refuse(f"{named}{key}", settings[key], "should be 'default'")
+            if settings.get("partial_rotary_factor", 1) != 1:
+                value = settings["partial_rotary_factor"]
+                refuse(f"{named}partial_rotary_factor", value, "should be 1")
+            if settings.get("rope_theta") is not None:
+                found["rotary_base"] = settings["rope_theta"]
+        return found
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
         values = config.head_sizes[0]
@@ -67,11 +75,9 @@ class Qwen3(Architecture):
 
     def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
         return {
-            "num_key_value_heads": config.num_kv_heads,
             # For transformers 5, then for version 4 and other programs.
             "rope_parameters": {"rope_theta": config.rotary_base, "rope_type": "default"},
             "rope_scaling": None,
-            "rope_theta": config.rotary_base,
             "sliding_window": None,
         }
 
@@ -99,31 +105,3 @@ class Qwen3(Architecture):
 
     def is_transposed(self, name: str) -> bool:
         return super().is_transposed(name) or name.endswith("_proj.weight")
-
-
-def _rotary_base(reader: ConfigReader) -> float:
-    """Returns the base of rotary positions, and adds a problem for every other rotary setting."""
-    content, name = reader.content, "rope_theta"
-    base = content.get(name, ROPE_THETA)
-    parts = {"": content}
-    for part in ROPE_OBJECTS:
-        settings = content.get(part)
-        if settings is None:
-            continue
-        if not isinstance(settings, dict) or any(isinstance(v, dict) for v in settings.values()):
-            reader.problem(part, settings, "should be one table of rotary settings, for all layers")
-            continue
-        parts[f"{part}."] = settings
-        for key in ("type", "rope_type"):
-            if settings.get(key, "default") != "default":
-                reader.problem(f"{part}.{key}", settings[key], "should be 'default'")
-        if settings.get("rope_theta") is not None:
-            name, base = f"{part}.rope_theta", settings["rope_theta"]
-    for prefix, settings in parts.items():
-        if settings.get("partial_rotary_factor", 1) != 1:
-            value = settings["partial_rotary_factor"]
-            reader.problem(f"{prefix}partial_rotary_factor", value, "should be 1")
-    if not is_positive(base):
-        reader.problem(name, base, "should be a finite number greater than 0")
-        return ROPE_THETA
-    return float(base)

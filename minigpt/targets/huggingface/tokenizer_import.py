@@ -53,13 +53,14 @@ def read_tokenizer(
                 "config.json"
             )
         return own
-    settings = _read(folder / SETTINGS_FILE)
+    settings, path = _read(folder / SETTINGS_FILE), folder / TOKENIZER_FILE
     if settings.get("add_prefix_space"):
         raise UserError(
             f"{folder / SETTINGS_FILE}: add_prefix_space = true: should be false, as in GPT-2"
         )
-    path = folder / TOKENIZER_FILE
-    if path.is_file():
+    named = settings.get("tokenizer_class")
+    of_class = CLASSES.get(str(named).removesuffix("Fast"))
+    if is_described := path.is_file():
         described = read_json_object(path)
         splitting = splitting_of(path, described)
         tokens, merges = bpe_tables(path, described)
@@ -72,12 +73,18 @@ def read_tokenizer(
                 f"{folder}: contains no tokenizer; expected {TOKENIZER_FILE}, or vocab.json and "
                 "merges.txt"
             )
-        splitting = CLASSES[default_class]
+        splitting = of_class or CLASSES[default_class]
         paths = (str(folder / names[0]), str(folder / names[1]))
         tokens = read_encoder(read_file(folder / names[0]), paths[0])
         merges = read_merges(read_file(folder / names[1]), paths[1])
         added = []
-    splitting = _of_class(folder / SETTINGS_FILE, settings, splitting, path.is_file())
+    # The two kinds of files look alike; the class decides. It may not contradict tokenizer.json.
+    is_unknown = of_class is None and named is not None and not is_described
+    if is_unknown or of_class not in (None, splitting):
+        expected = " or ".join(n for n, s in CLASSES.items() if is_unknown or s == splitting)
+        raise UserError(
+            f"{folder / SETTINGS_FILE}: tokenizer_class = {named!r}: should be {expected}"
+        )
     known = {token.content for token in added}
     added += [t for t in _named_tokens(folder, settings, tokens) if t.content not in known]
     # An added token may also be a part of words, with the same id.
@@ -126,27 +133,3 @@ def _special_names(settings: dict[str, Any]) -> set[str]:
             values += list(value.values() if isinstance(value, dict) else value or [])
     named = [value.get("content") if isinstance(value, dict) else value for value in values]
     return {name for name in named if isinstance(name, str)}
-
-
-def _of_class(
-    path: Path, settings: dict[str, Any], splitting: Splitting, is_described: bool
-) -> Splitting:
-    """Returns how text is split into words, by the class of the tokenizer.
-
-    Args:
-      path: the file that names the class.
-      settings: its content.
-      splitting: that of tokenizer.json, or of the class that belongs to the architecture.
-      is_described: whether there is a tokenizer.json.
-    Raises:
-      UserError: it is another class, or one that contradicts tokenizer.json.
-    """
-    named = settings.get("tokenizer_class")
-    own = CLASSES.get(named.removesuffix("Fast")) if isinstance(named, str) else None
-    if not is_described and (own or named is None):
-        return own or splitting
-    if is_described and own in (None, splitting):
-        return splitting
-    expected = " or ".join(n for n, s in CLASSES.items() if not is_described or s == splitting)
-    reason = f", which splits text as {TOKENIZER_FILE} does" if is_described else ""
-    raise UserError(f"{path}: tokenizer_class = {named!r}: should be {expected}{reason}")

@@ -1,12 +1,10 @@
 """Reading the weights of a folder: `model.safetensors`, `pytorch_model.bin`, or several and their index."""
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from minigpt.errors import UserError
-from minigpt.targets.huggingface.architecture import HEAD, Architecture
+from minigpt.targets.huggingface.architecture import HEAD, Architecture, read_json_object
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Files of earlier versions of transformers, which torch reads.
@@ -72,16 +70,13 @@ class Weights:
             if name not in self._tensors
         ]
         for name, (path, shape, _) in self._tensors.items():
-            expected_shape = expected.get(tokens if tied and name == HEAD else name)
-            if expected_shape is None:
+            right = expected.get(tokens if tied and name == HEAD else name)
+            if right is None:
+                kind = self.architecture.name
+                problems.append(f"{path}: {name}: is not a tensor of this {kind}, by config.json")
+            elif shape != right:
                 problems.append(
-                    f"{path}: {name}: of shape {list(shape)}, is not a tensor of this "
-                    f"{self.architecture.name}"
-                )
-            elif shape != expected_shape:
-                problems.append(
-                    f"{path}: {name}: has the shape {list(shape)}; should be {list(expected_shape)} "
-                    "by config.json"
+                    f"{path}: {name}: has the shape {list(shape)}; should be {list(right)}"
                 )
         if len(problems) > MAX_PROBLEMS:
             more = len(problems) - MAX_PROBLEMS
@@ -90,10 +85,7 @@ class Weights:
             raise UserError(*problems)
         has_copy = tied and HEAD in self._tensors
         if has_copy and not np.array_equal(self.read(HEAD), self.read(tokens)):
-            raise UserError(
-                f"{self.folder}: {HEAD}: differs from {tokens}; should be equal, because "
-                "tie_word_embeddings = true in config.json"
-            )
+            raise UserError(f"{self.folder}: {HEAD}: differs from {tokens}, to which it is tied")
 
 
 @contextmanager
@@ -135,47 +127,41 @@ def _torch_tensors(path: Path) -> dict[str, _Tensor]:
       UserError: torch is not installed.
       OSError, ValueError: it is not such a file.
     """
-    if find_spec("torch") is None:
+    try:
+        import torch
+    except ImportError:
         command = shlex.join([sys.executable, "-m", "pip", "install", "torch"])
         raise UserError(
             f"{path}: is read with torch, which is not installed: {command}; or save the model as {FILE}"
-        )
-    import torch
-
+        ) from None
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
+        # NumPy has no bfloat16.
+        return {
+            name: _Tensor(path, tuple(t.shape), lambda t=t: t.float().numpy())  # type: ignore[misc]
+            for name, t in found.items()
+        }
     except Exception as error:  # For a damaged file, torch may raise any exception.
-        raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
-    if not isinstance(found, dict) or not all(isinstance(t, torch.Tensor) for t in found.values()):
-        raise ValueError("should contain name to tensor")
-    # NumPy has no bfloat16.
-    return {
-        name: _Tensor(path, tuple(t.shape), lambda t=t: t.float().numpy())  # type: ignore[misc]
-        for name, t in found.items()
-    }
+        raise ValueError(next(iter(str(error).splitlines()), type(error).__name__)) from None
 
 
 def _paths(folder: Path) -> tuple[list[Path], str, bool]:
     """Returns the files, the name of their index, and whether they are files of torch."""
-    names = ((FILE, INDEX, False), (TORCH_FILE, TORCH_INDEX, True))
-    for file, index, is_torch in names:
+    for file, index, is_torch in ((FILE, INDEX, False), (TORCH_FILE, TORCH_INDEX, True)):
         if (folder / file).is_file():
             return [folder / file], index, is_torch
         if (folder / index).is_file():
             return _named_files(folder / index), index, is_torch
-    others = sorted(path.name for path in [*folder.glob("*.bin"), *folder.glob("*.safetensors")])
-    instead = f", not {others[0]}" if others else ""
     expected = f"{FILE}, {INDEX}, {TORCH_FILE} or {TORCH_INDEX}"
-    raise UserError(f"{folder}: contains no weights; expected {expected}{instead}")
+    raise UserError(f"{folder}: contains no weights; expected {expected}")
 
 
 def _named_files(index: Path) -> list[Path]:
-    """Returns the files that an index names."""
+    """Returns the files that an index names, which are in its folder."""
     try:
-        names = set(json.loads(index.read_bytes())["weight_map"].values())
+        names = set(read_json_object(index)["weight_map"].values())
+        if any(Path(name).name != name for name in names):
+            raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{index}: damaged; should be JSON with a weight_map") from None
-    invalid = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
-    if invalid is not None:
-        raise UserError(f"{index}: {invalid!r}: should be the name of a file in the same folder")
+        raise UserError(f"{index}: damaged; should have a weight_map to names of files") from None
     return sorted(index.parent / name for name in names)

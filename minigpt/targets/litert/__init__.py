@@ -18,7 +18,7 @@ from minigpt.targets.targets import STORED, ExportSource, Opened, Target, Weight
 from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from minigpt.targets.cached_step import CachedStep
+    from minigpt.models import GPT
 
 # A prompt is read in parts of up to this many tokens.
 _PREFILL_TOKENS = 64
@@ -42,10 +42,8 @@ class LiteRT(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         import tensorflow as tf
 
-        from minigpt.targets.cached_step import CachedStep
-
         with tempfile.TemporaryDirectory() as folder, hide_tensorflow_log():
-            _save(CachedStep(source.gpt), folder)
+            _save(source.gpt, folder)
             converter = tf.lite.TFLiteConverter.from_saved_model(folder)
             if weights != "float32":
                 converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -78,27 +76,29 @@ class LiteRT(Target):
             )
 
         def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
+            found: dict[str, np.ndarray] = {}
             for start in range(0, len(ids), size):
-                place = np.array([position + start], np.int32)
+                part, place = ids[start : start + size], np.array([position + start], np.int32)
                 if len(ids) == 1:
-                    found = decode(token_ids=np.array([ids], np.int32), position=place, **caches)
+                    found = decode(token_ids=np.array([part], np.int32), position=place, **caches)
                 else:
-                    part = np.zeros([1, size], np.int32)
-                    count = len(ids[start : start + size])
-                    part[0, :count] = ids[start : start + size]
-                    last = np.array([count - 1], np.int32)
-                    found = prefill(token_ids=part, position=place, last=last, **caches)
+                    padded = np.array([[*part, *[0] * (size - len(part))]], np.int32)
+                    last = np.array([len(part) - 1], np.int32)
+                    found = prefill(token_ids=padded, position=place, last=last, **caches)
                 caches = {name: found[f"new_{name}"] for name in empty_caches}
             return found["logits"][0], caches
 
         return opened_step(step, empty_caches, tokenizer, "ai-edge-litert")
 
 
-def _save(step: "CachedStep", folder: str) -> None:
+def _save(model: "GPT", folder: str) -> None:
     """Saves the signatures. From a plain tf.Module, the converter would make a file without weights."""
     import keras
     import tensorflow as tf
 
+    from minigpt.targets.cached_step import CachedStep
+
+    step = CachedStep(model)
     tokens, last = prefill_tokens(step.model.max_len), tf.TensorSpec([1], tf.int32, "last")
     ids, position, *caches = step.signature(1, tokens)
     archive = keras.export.ExportArchive()

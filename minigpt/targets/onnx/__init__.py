@@ -1,6 +1,5 @@
 """ONNX as an export: a folder for onnxruntime and other programs, and one for transformers.js."""
 
-import logging
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
@@ -11,14 +10,10 @@ from minigpt.targets.targets import STORED, ExportSource, Opened, Target, Weight
 from minigpt.tokenizers import Tokenizer
 
 _PACKAGES = ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
-logger = logging.getLogger(__name__)
 
 
 class Onnx(Target):
-    """A folder with the model as a graph; see docs/onnx.md.
-
-    If ONNX cannot express the tokenizer, `text_to_text.onnx` is left out, with a warning.
-    """
+    """A folder with the model as a graph; see docs/onnx.md."""
 
     name = "onnx"
     is_folder = True
@@ -33,23 +28,14 @@ class Onnx(Target):
 
         from minigpt.targets.cached_step import CachedStep
         from minigpt.targets.onnx.graphs import converted, store_weights
-        from minigpt.targets.onnx.reading import TEXT_FILE
-        from minigpt.targets.onnx.text.encoding import encoder_problem
-        from minigpt.targets.onnx.text.writing import build_text_graph
 
         step = CachedStep(source.gpt)
         files = documents(source, weights)
         with hide_tensorflow_log():
-            graph = converted(step.step, step.signature(None, None))
-            graphs = {"model.onnx": store_weights(graph, weights)}
-            if problem := encoder_problem(source.tokenizer):
-                logger.warning("%s is not written: %s", TEXT_FILE, problem)
-            else:
-                graphs[TEXT_FILE] = build_text_graph(step, source.tokenizer, weights)
-        for name, graph in graphs.items():
-            onnx.helper.set_model_props(graph, {"minigpt": files[SETTINGS_FILE].decode()})
-            onnx.checker.check_model(graph)
-            onnx.save(graph, path / name)
+            graph = store_weights(converted(step.step, step.signature(None, None)), weights)
+        onnx.helper.set_model_props(graph, {"minigpt": files[SETTINGS_FILE].decode()})
+        onnx.checker.check_model(graph)
+        onnx.save(graph, path / "model.onnx")
         for name, data in files.items():
             (path / name).parent.mkdir(exist_ok=True)
             (path / name).write_bytes(data)

@@ -11,11 +11,11 @@ from minigpt.environment import hide_tensorflow_log
 from minigpt.models import GPT
 from minigpt.models.layers.attention import CausalSelfAttention, attend
 from minigpt.models.layers.positions import POSITIONS
-from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
 from minigpt.targets.onnx.reading import MODEL_FILES
+from minigpt.targets.opened_model import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType
 
 # transformers.js creates the empty cache from the names of its axes.
@@ -50,8 +50,8 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     settings.setdefault("pad_token", settings["eos_token"])
     files |= {"config.json": as_json(config), "tokenizer_config.json": as_json(settings)}
     with hide_tensorflow_log():
-        model = CachedStep(source.model).model
-        graph = store_weights(build_graph(model, source.tokenizer.end_id), weights)
+        graph = build_graph(in_float32(source.model), source.tokenizer.end_id)
+        graph = store_weights(graph, weights)
     onnx.helper.set_model_props(graph, {"minigpt": settings_file.decode()})
     onnx.checker.check_model(graph)
     (folder / "onnx").mkdir()
@@ -99,7 +99,7 @@ def build_graph(model: GPT, end_id: int) -> Any:
     # TensorFlow has no dots in names.
     names = {_plain("past")(part): f"past_key_values.{part}" for part in parts}
     names |= {_plain("present")(part): f"present.{part}" for part in parts}
-    rename(graph.graph, "", names)
+    rename(graph.graph, names)
     shapes: dict[str, tuple[int, list[Any]]] = {
         "input_ids": (TensorProto.INT64, [BATCH, NEW]),
         "attention_mask": (TensorProto.INT64, [BATCH, ALL]),

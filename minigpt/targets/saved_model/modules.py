@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.config.sampling import BY_NAME, MAX_NEW_TOKENS
+from minigpt.config.sampling import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import new_ids
@@ -65,7 +65,7 @@ class TextModule(tf.Module):
             tf.saved_model.save(self, str(folder), self.signatures())
 
 
-# The arguments of `sample`, and those of `generate`, which do not change.
+# The arguments of `sample`.
 _ALL = [
     tf.TensorSpec([None], tf.string, "prompt"),
     tf.TensorSpec([], tf.int32, "max_new_tokens"),
@@ -79,14 +79,12 @@ _ALL = [
 ]
 _SERVED = ("prompt", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
 _SERVE = [spec for spec in _ALL if spec.name in _SERVED]
-_FIRST = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}
-_GENERATE = [spec for spec in _ALL if spec not in SAMPLING_SPEC or spec.name in _FIRST]
 
 
 class TextToText(TextModule):
-    """A GPT with its tokenizer: `serve`, `sample`, `generate`, `logits`, `tokenize` and `detokenize`.
+    """A GPT with its tokenizer: `serve`, `sample`, `logits`, `tokenize` and `detokenize`.
 
-    `serve`, `sample` and `generate` accept values out of range, in the same way:
+    `serve` and `sample` accept values out of range, in the same way:
       prompt: an empty batch gives no texts. An empty prompt starts a document. If a prompt is longer than
         max_len tokens, only the newest max_len are read. NUL is an ordinary character; bytes that are not
         UTF-8 become U+FFFD.
@@ -107,7 +105,6 @@ class TextToText(TextModule):
         return {
             "serving_default": self.serve,
             "sample": self.sample,
-            "generate": self.generate,
             "logits": self.logits,
             **super().signatures(),
         }
@@ -177,19 +174,6 @@ class TextToText(TextModule):
         ids, lengths, count = tf.cond(beams > 1, search, draw)
         texts = self._continuations(_repeat(prompt_ids, count), ids, lengths)
         return {"text": tf.reshape(cut_at_stop(texts, stop)[0], [-1, count])}
-
-    @tf.function(autograph=False, input_signature=_GENERATE)
-    def generate(self, *arguments):  # type: ignore[no-untyped-def]
-        """Continues prompts as `sample`, with the settings that the first SavedModels had."""
-        values = {spec.name: value for spec, value in zip(_GENERATE, arguments, strict=True)}
-        return self.sample(
-            *(
-                values[spec.name]
-                if spec.name in values
-                else tf.constant(BY_NAME[spec.name].neutral, spec.dtype)
-                for spec in _ALL
-            )
-        )
 
     def _draw(self, prompt_ids, max_new_tokens, stop, *arguments):  # type: ignore[no-untyped-def]
         """`Decoder.generate`, up to the stop strings."""

@@ -13,10 +13,6 @@ def run(tmp_path):
     return write_records(tmp_path / "run", analysis={})
 
 
-def test_a_report_without_certificates(run):
-    assert report_of(run).run["certificates"] == []
-
-
 def test_the_values_of_a_certificate(run):
     write_certificate(run)
     assert report_of(run).run["certificates"] == [
@@ -30,7 +26,6 @@ def test_the_values_of_a_certificate(run):
             "largest_difference": 0.1234,
             "same_texts": 41,
             "prompts": 50,
-            "same_texts_of_graph": None,
             "source_bits": 1.23456,
             "export_bits": 1.23512,
             "compared_tokens": 2000,
@@ -104,10 +99,3 @@ def test_hostile_and_many_certificates(run):
     records = report.run["certificates"]
     assert len(records) == 50 and records[0]["problems"] == [HOSTILE]
     assert max(len(record["name"]) for record in records) == 301
-
-
-def test_a_comparison_has_the_certificates_of_each_run(tmp_path):
-    runs = [write_records(tmp_path / name, analysis={}) for name in ("a", "b")]
-    write_certificate(runs[1])
-    report = report_of(*runs, output=tmp_path / "comparison.html")
-    assert [len(facts["certificates"]) for facts in report.content["runs"]] == [0, 1]

@@ -11,16 +11,16 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.report.report import REPORT_FILE, write_report
+from minigpt.runs.analysis import TITLES
 from tests.insight.report.report_file import ReportFile
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
-    STEPS_PER_EPOCH,
     VERDICT,
     write_lines,
     write_records,
 )
 
-HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0\ud800"
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"
 
 
 def report_of(*runs, output=None):
@@ -34,30 +34,18 @@ def test_the_content_of_a_report(tmp_path):
     report = report_of(run)
     facts = report.run
     assert report.title == "run – report" and facts["name"] == "run"
-    assert (
-        facts["verdicts"] == [{"title": "Still improving", **VERDICT}]
-        and facts["state"] == "finished"
-    )
+    assert facts["verdicts"] == [{"title": TITLES["too_short"], **VERDICT}]
+    assert facts["state"] == "finished" and "/home/" not in json.dumps(report.content)
     assert [record["epoch"] for record in facts["metrics"]] == [1, 2, 3, 4]
     assert facts["best_epoch"] == 4 and facts["epochs"] == 4
     assert facts["bytes_per_token"] == BYTES_PER_TOKEN
-    assert facts["baselines"]["xz_bits_per_byte"] == 2.31
+    assert facts["baselines"]["ppmd_bits_per_byte"] == 2.19
     assert [sample["prompt"] for sample in facts["samples"]] == ["Ana sat", ""]
     assert facts["memorization"]["best"]["samples"][0]["copied"] == [[8, 19]]
     assert report.content["version"] == minigpt.__version__
     environment = dict(facts["environment"])
     assert environment["Device of the training"] == "CPU, 2 cores"
     assert environment["Keras"][0].isdigit() and environment["TensorFlow"][0].isdigit()
-
-
-def test_sizes_of_the_held_out_text_alone_are_not_shown(tmp_path):
-    """Earlier versions recorded them under the same names."""
-    baselines = {"uniform": 5.7, "bigram": 3.9, "xz_bits_per_byte": 3.0, "zstd_bits_per_byte": 3.1}
-    found = report_of(write_records(tmp_path / "run", analysis={"baselines": baselines})).run
-    assert found["baselines"]["bigram"] == 3.9
-    assert (
-        found["baselines"]["xz_bits_per_byte"] is found["baselines"]["zstd_bits_per_byte"] is None
-    )
 
 
 def test_the_training_loss_between_two_lines(tmp_path):
@@ -90,16 +78,13 @@ def test_steps_that_were_repeated_after_a_resumption_count_once(tmp_path):
     assert [point["loss"] for point in found[4:]] == pytest.approx([7.0] * 4)
 
 
-def test_a_run_of_an_earlier_version(tmp_path):
-    """It has neither steps.jsonl nor analysis.json."""
+def test_a_run_that_records_no_state(tmp_path):
     run = write_records(tmp_path / "run", steps=False)
     (run.path / "model.keras").touch()
     facts = report_of(run).run
     assert facts["verdicts"] is None and facts["text"] is None and facts["steps"] == []
     assert facts["baselines"]["unigram"] == 4.9 and facts["baselines"]["bigram"] is None
     assert facts["state"] == "finished"
-    config = run.config
-    assert facts["tokens_per_step"] == config.training.batch_size * config.model.max_len
 
 
 def test_a_run_without_records(tmp_path):
@@ -122,29 +107,23 @@ DAMAGED = [
     '{"epoch": [1], "step": "a", "state": [], "verdicts": {}, "passages": [], "memorization": 5}',
     '{"epoch": 2, "step": true, "val_loss": "b", "text": 5, "prompt": {}, "mean_loss": []}',
     '{"epoch": 2, "step": 1' + "0" * 400 + ', "val_loss": 1' + "0" * 400 + "}",
-    '{"verdicts": [1, {}, {"id": 5}, {"id": "x", "evidence": 5}], "resumed_at": "all", "text": [{}]}',
-    '{"resumed_at": [-1, true, 2.5, 1e300, null], "baselines": {"uniform": "a", "xz": {}}}',
-    '{"positions": [{"from": -1, "loss": 1}, {"from": "a"}, 5], "frequencies": {"from": 1}}',
-    '{"passages": {"hardest": [{"tokens": [[1, 2], ["a"], "ab", ["a", null]]}], "easiest": {}}}',
-    '{"memorization": {"best": {"samples": [{"text": 5}, {"text": "ab", "copied": [[0, 99], [1], 7, '
-    '["a", 2], [-1, 1], [1, 0]]}], "longest": [], "share": NaN}, "last": []}}',
-    '{"bytes_per_token": 0, "tokens_per_step": -5, "written": "now", "version": {}, "sweep": [{}, 1]}',
+    "model = 5\nnothing",
 ]
 
 
-@pytest.mark.parametrize("line", DAMAGED, ids=range(len(DAMAGED)))
 @pytest.mark.parametrize("name", ["metrics", "steps", "samples", "facts", "analysis", "config"])
-def test_damaged_records(name, line, tmp_path):
+def test_damaged_records(name, tmp_path):
     run = write_records(tmp_path / "run", epochs=2, analysis={})
     (file,) = run.path.glob(f"{name}.*")
-    if file.suffix == ".jsonl":
-        file.write_bytes(file.read_bytes() + line.encode() + b"\n\xff\xfe\n")
-    else:
-        file.write_text(line)
-    facts = report_of(run).run
-    assert_types(facts)
-    if file.suffix == ".jsonl":
-        assert len(facts["metrics"]) >= 2 and len(facts["samples"]) >= 2
+    before = file.read_bytes() if file.suffix == ".jsonl" else b""
+    for line in DAMAGED:
+        file.write_bytes(before + line.encode() + b"\n" + b"\xff\xfe\n" * bool(before))
+        facts = report_of(run).run
+        assert_types(facts)
+        if before:
+            assert len(facts["metrics"]) >= 2 and len(facts["samples"]) >= 2
+        if name == "config":
+            assert facts["settings"] == [] or line in ("", "[]")
 
 
 def assert_types(facts):
@@ -173,13 +152,6 @@ def assert_types(facts):
     assert all(isinstance(value, str) for _, value in facts["environment"])
 
 
-def test_a_damaged_configuration(tmp_path):
-    run = write_records(tmp_path / "run", analysis={})
-    run.config_file.write_text("model = 5\nnothing")
-    facts = report_of(run).run
-    assert facts["settings"] == [] and len(facts["metrics"]) == 4
-
-
 def test_hostile_texts_stay_texts(tmp_path):
     honest = report_of(write_records(tmp_path / "honest", analysis={}))
     name = "<img src=x onerror=alert(1)><!--<script>\u202e"
@@ -197,35 +169,11 @@ def test_hostile_texts_stay_texts(tmp_path):
     assert report.run["samples"][0]["epochs"][0]["text"] == f"{HOSTILE} Epoch 1."
 
 
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        (["ox", " sat", " on", "."], " sat on."),
-        (["o", "x", "\n", "On", " a", " hill", "."], "On a hill."),
-        (["ox. ", "On", " a", "."], "On a."),
-        (["ox", ".", "<end>", "On", " a", " hill"], "<end>On a hill"),
-        (["<end>", "On"], "<end>On"),
-        (["一", "二", "三", "四", " ", "五"], "一二三四 五"),
-        (["ox"], "ox"),
-    ],
-)
-def test_passages_begin_at_a_word(tokens, expected, tmp_path):
-    passage = {"loss": 9.0, "tokens": [[token, float(at)] for at, token in enumerate(tokens)]}
-    pair = passage | {"source": "ein"}
-    run = write_records(
-        tmp_path / "run", analysis={"passages": {"hardest": [passage], "easiest": [pair]}}
-    )
-    found = report_of(run).run["passages"]
-    shown = [[text for text, _ in kind[0]["tokens"]] for kind in found.values()]
-    assert ["".join(texts) for texts in shown] == [expected, "".join(tokens)]
-    # The mean of the tokens that are shown.
-    losses = range(len(tokens) - len(shown[0]), len(tokens))
-    assert found["hardest"][0]["loss"] == pytest.approx(np.mean(losses))
-
-
 def test_a_name_that_is_not_unicode(tmp_path):
     run = write_records(tmp_path / "run\udcff", analysis={})
     assert report_of(run).run["name"] == "run\udcff"
+    damaged = write_records(tmp_path / "other", text="\ud800", prompts=["\ud800"])
+    assert report_of(damaged).run["samples"][0]["epochs"][0]["text"].startswith("\ud800")
 
 
 def test_the_policy_allows_the_script_and_the_style_of_the_page_only(tmp_path):
@@ -266,29 +214,11 @@ def test_the_best_epoch_is_among_those_with_samples(tmp_path):
     assert 77 in [sample["epoch"] for sample in facts["samples"][0]["epochs"]]
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [("samples", [{"epoch": 1, "prompt": str(at), "text": "a" * 10**5} for at in range(200)])],
-)
-def test_long_texts_are_cut(name, lines, tmp_path):
+def test_long_texts_are_cut(tmp_path):
     run = write_records(tmp_path / "run", analysis={})
-    write_lines(run.path / f"{name}.jsonl", lines)
+    lines = [{"epoch": 1, "prompt": str(at), "text": "a" * 10**5} for at in range(200)]
+    write_lines(run.path / "samples.jsonl", lines)
     assert report_of(run) and (run.path / REPORT_FILE).stat().st_size < 500_000
-
-
-def test_a_large_analysis_is_cut(tmp_path):
-    long = "x" * 50_000
-    passage = {"loss": 1, "tokens": [[long[:500], 1.0]] * 2000}
-    sample = {"prompt": long, "text": long, "copied": [[0, 5]] * 5000}
-    analysis = {
-        "verdicts": [{"id": long, "evidence": long, "action": long}] * 100,
-        "passages": {"hardest": [passage] * 20, "easiest": [passage] * 20},
-        "memorization": {"best": {"samples": [sample] * 40}},
-        "positions": [{"from": 1, "loss": 1.0}] * 5000,
-    }
-    run = write_records(tmp_path / "run", analysis=analysis)
-    report_of(run)
-    assert (run.path / REPORT_FILE).stat().st_size < 2_000_000
 
 
 def test_only_the_report_in_the_run_reloads_itself(tmp_path):
@@ -311,9 +241,9 @@ def test_a_comparison_has_less_of_each_run(tmp_path):
 def test_a_report_that_cannot_be_written(tmp_path):
     run = write_records(tmp_path / "run")
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written: File exists"):
+    with pytest.raises(UserError, match=r"file/report\.html"):
         write_report([run], tmp_path / "file" / "report.html")
-    with pytest.raises(ValueError, match="at least one run"):
+    with pytest.raises(ValueError, match="runs"):
         write_report([], tmp_path / "report.html")
 
 
@@ -327,9 +257,3 @@ sys.exit(str({{"tensorflow", "keras", "gguf"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
     assert done.stderr.strip() == "set()"
-
-
-def test_steps_per_epoch_of_the_records(tmp_path):
-    """The fixture is consistent: epochs and steps count the same."""
-    facts = report_of(write_records(tmp_path / "run", epochs=3)).run
-    assert facts["metrics"][-1]["step"] == facts["steps"][-1]["step"] == 3 * STEPS_PER_EPOCH

@@ -3,14 +3,14 @@
 import pytest
 
 from minigpt.insight.report.report import run_facts
-from minigpt.insight.report.values import read_settings
+from minigpt.insight.report.values import setting_rows
 from tests.insight.report.report_runs import write_records
 
 
 def test_settings_that_differ_from_the_defaults(tmp_path):
     text = {"source": "files", "paths": ["/home/somebody/secret/book.txt"]}
     settings = {"data": text, "training": {"batch_size": 7}}
-    rows = read_settings(write_records(tmp_path / "run", settings=settings).config_file).rows
+    rows = setting_rows(write_records(tmp_path / "run", settings=settings).config)
     differ = {row["name"]: row["value"] for row in rows if row["differs"]}
     assert differ == {
         "data.source": '"files"',
@@ -22,19 +22,18 @@ def test_settings_that_differ_from_the_defaults(tmp_path):
         "model.num_layers": "1",
         "training.batch_size": "7",
     }
-    assert all(row["differs"] is not None for row in rows)
 
 
 def test_the_default_run_differs_in_nothing(tmp_path):
     """Its sizes are those of the bundled stories."""
     run = write_records(tmp_path / "run", settings={"model": {}})
-    rows = read_settings(run.config_file).rows
+    rows = setting_rows(run.config)
     assert rows and not [row for row in rows if row["differs"] is not False]
 
 
 def test_what_training_records_is_no_setting_that_differs(tmp_path):
     settings = {"model": {}, "training": {"max_minutes": 2, "step_limits": [[30, 400]]}}
-    rows = read_settings(write_records(tmp_path / "run", settings=settings).config_file).rows
+    rows = setting_rows(write_records(tmp_path / "run", settings=settings).config)
     assert {row["name"] for row in rows if row["differs"]} == {"training.max_minutes"}
     assert "training.step_limits" not in {row["name"] for row in rows}
 
@@ -43,17 +42,9 @@ def test_what_training_records_is_no_setting_that_differs(tmp_path):
 def test_settings_that_follow_from_others_do_not_differ(kind, tmp_path):
     """A head is as wide as the width and the number of heads say; a block has its own defaults."""
     settings = {"model": {"block": kind, "embed_dim": 96, "num_heads": 6}}
-    rows = read_settings(write_records(tmp_path / "run", settings=settings).config_file).rows
+    rows = setting_rows(write_records(tmp_path / "run", settings=settings).config)
     differ = {row["name"] for row in rows if row["differs"] and row["name"].startswith("model.")}
     assert differ <= {"model.block", "model.embed_dim", "model.num_heads"}
-
-
-def test_a_configuration_with_thousands_of_settings(tmp_path):
-    run = write_records(tmp_path / "run")
-    lines = "".join(f"a{at} = 1\n" for at in range(50_000))
-    run.config_file.write_text(f"[model]\n{lines}")
-    rows = read_settings(run.config_file).rows
-    assert 100 < len(rows) < 1000 and all(row["differs"] is None for row in rows)
 
 
 @pytest.mark.parametrize("source", ["dialogues", "stories"])
@@ -61,14 +52,14 @@ def test_the_source_of_a_passage_is_shown_with_it(tmp_path, source):
     passages = {
         "hardest": [
             {"loss": 2.0, "source": "Where is Ana?\nHere.\nWhere?", "tokens": [["So", 2.0]]},
-            {"loss": 1.0, "source": 7, "tokens": [["a", 1.0]]},
+            {"loss": 1.0, "tokens": [["a", 1.0]]},
         ]
     }
     settings = {"data": {"source": source}}
     run = write_records(tmp_path / "run", settings=settings, analysis={"passages": passages})
     facts = run_facts(run)
     first, second = facts["passages"]["hardest"]
-    assert first["source"] == "Where is Ana?\nHere.\nWhere?" and "source" not in second
+    assert first["source"] == "Where is Ana?\nHere.\nWhere?" and second["source"] is None
     # The answer of a sample has a line of its own.
     ending = "\n" * (source == "dialogues")
     assert [group["prompt"] for group in facts["samples"]] == [f"Ana sat{ending}", ending]

@@ -344,7 +344,9 @@ def test_what_is_known_of_dialogues(tmp_path):
     """Baselines that were measured on whole dialogues are not those of their answers."""
     built = build(GPT_SHAPES["modern"], chat=True)
     run = write_run(tmp_path / "chat", built, prompts=["Where is Ana?"])
-    analysis = {"baselines": {"ngram_bits_per_byte": 0.4, "xz_bits_per_byte": 0.6, "unigram": 3.4}}
+    analysis = {
+        "baselines": {"ngram_bits_per_byte": 0.4, "ppmd_bits_per_byte": 0.6, "unigram": 3.4}
+    }
     (run.path / "analysis.json").write_text(json.dumps(analysis))
     facts = Page(write_page(run)).facts
     assert facts["chat"] is True

@@ -11,12 +11,12 @@ import pytest
 import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models import build_gpt
-from minigpt.targets.huggingface import chat_template
 from minigpt.targets.huggingface.folders import import_run, read_folder
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from tests.targets.huggingface.folders import FIXTURES, write_model
 
+pytestmark = pytest.mark.usefixtures("without_xla")
 QWEN3 = (FIXTURES.parent / "chat_templates" / "qwen3.jinja").read_text(encoding="utf-8")
 CHATML = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
@@ -165,15 +165,3 @@ def test_a_template_that_cannot_be_used_costs_the_chat_only(template, tmp_path, 
     assert line.startswith(f"{folder}: imported without its chat template: ") and "\n" not in line
     assert PROBLEMS[template] in line
     assert minigpt.load(run).logits(np.array([[1, 2]])).shape == (1, 2, 403)
-
-
-def test_what_is_no_template(tmp_path, caplog):
-    folder = folder_with(None, tmp_path / "folder")
-    (folder / "chat_template.json").write_text("[1]")
-    assert read_folder(folder)[1].chat is None
-    (folder / "chat_template.jinja").write_text("a" * (chat_template._MOST + 1))
-    assert read_folder(folder)[1].chat is None
-    assert [r.getMessage().split(": ", 2)[2] for r in caplog.records] == [
-        "chat_template.json: damaged; should be JSON with a chat_template",
-        "should be text of at most 200,000 characters",
-    ]

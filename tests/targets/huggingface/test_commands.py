@@ -1,14 +1,11 @@
 """`minigpt import`, and the other commands with an imported run."""
 
 import json
-import subprocess
-import sys
 
 import minigpt as package
 from tests.cli.running import called, minigpt
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import expected, huggingface_folder
-from tests.targets.saved_model.test_saved_model import FRESH, NEW, PROMPTS
 
 
 def test_import_sample_evaluate_export(tmp_path, without_xla):
@@ -31,34 +28,12 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
     done = called("evaluate", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 2 and "name a text to evaluate on" in done.stderr
 
-    done = called("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (tmp_path / "fresh.py").write_text(FRESH)
-    out = subprocess.run(
-        [sys.executable, "fresh.py", "served", json.dumps(PROMPTS)],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    opened = package.load(tmp_path / "runs" / "gpt2")
-    assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
     done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "back").iterdir()} == {
-        "certificate.json",
-        "config.json",
-        "generation_config.json",
-        "merges.txt",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "vocab.json",
-    }
+    assert (tmp_path / "back" / "model.safetensors").is_file()
 
 
-def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla, with_saved_models):
+def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla):
     """Sampling and training go on with TensorFlow; a portable file is refused in one line."""
     folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
     settings = json.dumps({"tokenizer_class": "Qwen2Tokenizer"})
@@ -93,9 +68,8 @@ def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla, with_s
         ),
         tmp_path / "tuned",
     )
-    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
+    assert run.model_file.is_file()
     assert not run.portable_file.exists() and not run.epoch_files()
-    assert package.measure_memorization(run, "last", tokens=64).tokens >= 64
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "folder",
         "qwen3",

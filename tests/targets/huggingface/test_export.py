@@ -1,11 +1,9 @@
 """The export to Hugging Face folders, tested without transformers."""
 
-import itertools
 import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import minigpt
 from minigpt.config import GPTConfig
@@ -16,9 +14,9 @@ from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.conftest import tiny_text
-from tests.mixed_lines import code
+from tests.mixed_lines import code, scraps
 from tests.settings import tokenizer_config
-from tests.targets.huggingface.folders import FIXTURES, NAMES, huggingface_folder, write_model
+from tests.targets.huggingface.folders import write_model
 
 # Of 40 entries, every character has a token; of 12, the others are bytes.
 KINDS = [("byte_pair", 320), ("character", 40), ("character", 12), ("word", 30)]
@@ -38,33 +36,19 @@ def random_gpt(vocab_size: int, **changes) -> GPT:
     return model
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_import_and_export_restore_the_folder(name, tmp_path):
-    """The same tensors with the same names, and the same settings."""
-    folder = huggingface_folder(name, tmp_path / "folder")
-    run = import_run(folder, tmp_path / "run")
-    minigpt.export_run(run, "huggingface", tmp_path / "again")
-    before: dict = {}
-    for file in folder.glob("model*.safetensors"):
-        before |= load_file(file)
-    after = load_file(tmp_path / "again" / "model.safetensors")
-    assert after.keys() == before.keys()
-    for key, value in before.items():
-        np.testing.assert_array_equal(after[key], value, err_msg=key)
-    theirs = json.loads((folder / "config.json").read_text())
-    ours = json.loads((tmp_path / "again" / "config.json").read_text())
-    theirs["n_inner"] = theirs["n_inner"] or 4 * theirs["n_embd"]
-    assert ours == {key: theirs[key] for key in ours}
-    for mine, published in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
-        text = (tmp_path / "again" / mine).read_text(encoding="utf-8")
-        read = json.loads if mine == "vocab.json" else str.splitlines
-        assert read(text) == read((FIXTURES / published).read_text(encoding="utf-8"))
+PLAIN = {"qkv_bias": False, "activation": "relu", "ff_dim": 10}
+MODERN = {
+    **{"block": "modern", "num_heads": 4, "num_kv_heads": 2, "head_dim": 6},
+    **{"activation": "relu_squared", "rotary_base": 500.0, "tie_embeddings": False},
+}
 
 
-@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
-def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "vocab_size", "changes"), [*((*kind, PLAIN) for kind in KINDS), (*KINDS[0], MODERN)]
+)
+def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, changes, tmp_path):
     tokenizer = learned(kind, vocab_size)
-    model = random_gpt(tokenizer.vocab_size, qkv_bias=False, activation="relu", ff_dim=10)
+    model = random_gpt(tokenizer.vocab_size, **changes)
     write_model(model, tokenizer, tmp_path / "folder")
     opened = minigpt.load(import_run(tmp_path / "folder", tmp_path / "run"))
     assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
@@ -100,65 +84,68 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
-def test_another_model_is_refused_with_all_differences():
+GPT2_CHANGES = {
+    "block": "post_norm",
+    "head_bias": True,
+    "head_dim": 3,
+    "position": "sinusoidal",
+    "scale_embeddings": True,
+    "value_dim": 5,
+}
+QWEN3_CHANGES = {
+    "convolution": 4,
+    "ngrams": [2],
+    "position": "learned",
+    "qkv_bias": True,
+    "scale_embeddings": True,
+    "value_dim": 5,
+    "value_residual": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("base", "changes"),
+    [({"tie_embeddings": False}, GPT2_CHANGES), (MODERN | {"ngram_rows": 100}, QWEN3_CHANGES)],
+)
+def test_another_model_is_refused_with_all_differences(base, changes):
     tokenizer = learned("character", 40)
-    changes = {
-        "block": "post_norm",
-        "head_bias": True,
-        "head_dim": 3,
-        "position": "sinusoidal",
-        "scale_embeddings": True,
-        "value_dim": 5,
-    }
-    model = random_gpt(tokenizer.vocab_size, tie_embeddings=False, **changes)
-    problems = target_named("huggingface").problem(model.config, tokenizer).split("; ")
-    assert len(problems) == len(changes)
-    for name, problem in zip(changes, problems, strict=True):
-        assert problem.startswith(f"model.{name} = ")
-        assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[2]
+    model = random_gpt(tokenizer.vocab_size, **base | changes)
+    problem = target_named("huggingface").problem(model.config, tokenizer)
+    lines = problem.split("; ")
+    if changes == QWEN3_CHANGES:
+        # The setting that leaves out the parts that Qwen3 lacks.
+        assert "model.standard_parts" in lines.pop()
+    assert len(lines) == len(changes)
+    for name, line in zip(changes, lines, strict=True):
+        assert line.startswith(f"model.{name} = ")
+
+
+def test_a_model_with_standard_parts_has_a_form():
+    tokenizer = learned("character", 40)
+    additions = {"convolution": 4, "ngrams": [2], "value_residual": True, "standard_parts": True}
+    standard = random_gpt(tokenizer.vocab_size, **MODERN, **additions)
+    assert target_named("huggingface").problem(standard.config, tokenizer) is None
 
 
 def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason():
     tokenizer = learned("character", 40, lowercase=True)
     config = random_gpt(tokenizer.vocab_size).config
     problem = target_named("huggingface").problem(config, tokenizer)
-    assert "lower-cases every letter by itself" in problem
+    assert "tokenizer.lowercase = true" in problem
 
 
-def test_merges_are_those_of_sentencepiece():
-    """Merging pairs in their order in plain Python gives the ids of sentencepiece."""
-    config = tokenizer_config(kind="byte_pair", vocab_size=700)
-    tokenizer = learn_tokenizer(code(300, 20), config)
-    ids_of, merges = tokenizer.vocabulary_and_merges()
-    rank = {pair: number for number, pair in enumerate(merges)}
-    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:]) > 200
-    for text in ["".join(reversed(line)) for line in code(40, 21)] + code(40, 21):
-        symbols = list(text.replace(" ", "\u2581"))
-        while found := [
-            (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
-        ]:
-            _, i = min(found)
-            symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
-        expected = []
-        for symbol in symbols:
-            if symbol in ids_of:
-                expected.append(ids_of[symbol])
-            else:
-                expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
-        assert tokenizer.encode(text).tolist() == expected
-
-
-def test_characters_are_those_of_byte_fallback():
-    """The model of tokenizer.json without merges in plain Python: characters, else names of bytes."""
-    tokenizer = learned("character", 12)
-    model = json.loads(tokenizer_files(tokenizer, 8)["tokenizer.json"])["model"]
-    assert (model["type"], model["byte_fallback"], model["merges"]) == ("BPE", True, [])
-    ids_of = model["vocab"]
-    assert sorted(ids_of.values()) == list(range(tokenizer.vocab_size))
-    for text in [*code(40, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]"]:
-        expected = []
-        for symbol in text:
-            names = [symbol] if symbol in ids_of else [f"<0x{b:02X}>" for b in symbol.encode()]
-            expected += [ids_of[name] for name in names]
-        assert tokenizer.encode(text).tolist() == expected
+@pytest.mark.parametrize(("kind", "vocab_size"), [*KINDS, ("byte_pair", 700)])
+def test_the_tokenizers_package_gives_the_same_ids_and_text(kind, vocab_size):
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers")
+    tokenizer = learned(kind, vocab_size)
+    if vocab_size == 700:
+        config = tokenizer_config(kind=kind, vocab_size=vocab_size)
+        tokenizer = learn_tokenizer(code(300, 20), config)
+    described = tokenizer_files(tokenizer, 8)["tokenizer.json"]
+    theirs = tokenizers.Tokenizer.from_str(described)
+    theirs.encode_special_tokens = True
+    lines = [*code(200, 21), *scraps(200, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]", "", " "]
+    for line in lines:
+        ids = tokenizer.encode(line).tolist()
+        assert theirs.encode(line).ids == ids, line
+        assert theirs.decode(ids) == tokenizer.decode(ids)

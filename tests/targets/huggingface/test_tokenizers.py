@@ -164,15 +164,3 @@ def test_added_tokens_in_a_portable_file(tmp_path):
         assert opened.tokenizer.encode(line).tolist() == ids
         assert opened.tokenizer.decode(ids) == ours.decode(ids)
     assert opened.tokenizer.never_sampled_ids == ours.never_sampled_ids == ()
-
-
-def test_cutting_long_texts_changes_nothing(qwen3, tmp_path, monkeypatch):
-    from minigpt.tokenizers import grouping
-
-    ours = imported(qwen3, tmp_path / "folder")
-    text = "".join(joined([*SIGNS, *QWEN3_OTHERS, "hello", " "], 500, 10))
-    whole = ours.encode(text).tolist()
-    assert whole == qwen3.encode(text).ids
-    monkeypatch.setattr(grouping, "PART_SIZE", 3)
-    monkeypatch.setattr(grouping, "GROUP_SIZE", 10)
-    assert ours.encode(text).tolist() == whole

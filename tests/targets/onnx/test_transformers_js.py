@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.errors import UserError
-from minigpt.models import build_gpt
-from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import target_named
 from tests.targets.huggingface.folders import difference, huggingface_folder
@@ -113,18 +110,3 @@ def test_files(exported):
     assert json.loads((folder / "config.json").read_text())["transformers.js_config"] == {
         "dtype": "fp32"
     }
-
-
-def test_another_model_is_refused(tmp_path):
-    source = import_run(huggingface_folder("narrow", tmp_path / "folder"), tmp_path / "source")
-    described = source.config.model.model_copy(update={"position": "sinusoidal"})
-    config = source.config.model_copy(update={"model": described})
-    model = build_gpt(described, 400)
-    run = Run.create(tmp_path / "run", config, source.load_tokenizer(), None, model)
-    with pytest.raises(UserError) as caught:
-        minigpt.export_run(run, "transformers_js", tmp_path / "js")
-    (problem,) = caught.value.problems
-    assert problem == (
-        "format = 'transformers_js': model.position = 'sinusoidal': GPT-2 has 'learned'"
-    )
-    assert not (tmp_path / "js").exists()

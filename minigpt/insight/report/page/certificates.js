@@ -28,9 +28,8 @@ function formatPart(same, all) {
   return same === null || all === null ? "–" : `${formatInteger(same)} of ${formatInteger(all)}`;
 }
 
-function formatTexts({ same_texts, same_texts_of_graph, prompts }) {
-  const texts = formatPart(same_texts, prompts);
-  return same_texts_of_graph === null ? texts : `${texts}; text to text ${formatPart(same_texts_of_graph, prompts)}`;
+function formatTexts({ same_texts, prompts }) {
+  return formatPart(same_texts, prompts);
 }
 
 function formatBits(value) {

@@ -1,4 +1,4 @@
-// Memorization, the training text, settings, environment and command.
+// Memorization, the training text, settings and environment.
 
 function section(id, title, ...contents) {
   const heading = make("h2", { id: `${id}-heading` }, title);
@@ -72,12 +72,6 @@ function textSection(run) {
   return section("text", "Training text", factList(about), findings?.length > 0 && list, none);
 }
 
-function sweepPart(run) {
-  if (!run.sweep?.length) return null;
-  const rows = run.sweep.map(({ learning_rate, loss }) => [String(Number(learning_rate.toPrecision(3))), loss.toFixed(3)]);
-  return make("div", { class: "part" }, make("h3", {}, "Learning-rate sweep"), make("p", { class: "note" }, "The loss in nats per token after a short training at each rate."), dataTable("Learning-rate sweep", ["Learning rate", "Loss"], rows));
-}
-
 function settingsTable(rows, name) {
   return dataTable(name, ["Setting", "Value"], rows.map((row) => [make("code", {}, shownText(row.name)), make("code", { dir: "auto" }, readable(row.value))]), "settings");
 }
@@ -91,6 +85,5 @@ function settingsSection(run) {
   if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, () => settingsTable(others, "Other settings")));
   const environment = [...run.environment, ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
   const facts = factList(environment.map(([name, value]) => [name, value && shownText(value)]));
-  const command = run.command && make("div", { class: "part" }, make("h3", {}, "Command"), make("p", { class: "command", dir: "auto" }, make("code", {}, readable(run.command))));
-  return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts), command, sweepPart(run))));
+  return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts))));
 }

@@ -37,14 +37,12 @@ const BASELINE_NAMES = [
 const BYTE_BASELINE_NAMES = [
   ["byte_ngram_bits_per_byte", "byte 7-gram"],
   ["ppmd_bits_per_byte", "PPMd"],
-  ["xz_bits_per_byte", "xz"],
-  ["zstd_bits_per_byte", "zstd -19"],
 ];
-// Go on to learn while they read the held-out text.
-const ADAPTIVE = new Set(["PPMd", "xz", "zstd -19"]);
+// Goes on to learn while it reads the held-out text.
+const ADAPTIVE = "PPMd";
 
 function baselineName(name) {
-  return ADAPTIVE.has(name) ? `${name} (adaptive)` : name;
+  return name === ADAPTIVE ? `${name} (adaptive)` : name;
 }
 
 // [{name, value}] in a unit: some are known in bits per byte only.

@@ -18,8 +18,6 @@ const BASELINE_NAMES = {
   ngram_bits_per_byte: "7-grams of tokens",
   byte_ngram_bits_per_byte: "7-grams of bytes",
   ppmd_bits_per_byte: "PPMd",
-  xz_bits_per_byte: "xz",
-  zstd_bits_per_byte: "zstd",
 };
 
 // The title of the page.

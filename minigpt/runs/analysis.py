@@ -1,0 +1,263 @@
+"""analysis.json: measurements of a run after its epochs, and the verdicts of the doctor.
+
+`insight` writes this record; the report, the page of a model and the list of runs read it. A file that does
+not have these types, because it is damaged or from somebody else, is not read at all.
+"""
+
+import functools
+import json
+import re
+import shlex
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from minigpt.notices import LOGGER
+from minigpt.storage.atomic import replace_file
+from minigpt.storage.files import read_file
+
+# Larger files are not read.
+_MOST_BYTES = 20_000_000
+
+State = Literal["training", "finished", "interrupted", "failed"]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+# JavaScript has the integers up to 2⁵³ - 1.
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+# Id → title.
+TITLES = {
+    "diverging": "Training diverged",
+    "not_learning": "The model did not learn",
+    "unlike": "The held-out text is unlike the training text",
+    "too_short": "Still improving",
+    "below_ngram": "Counts of n-grams predict the text better",
+    "memorized": "The model memorized the training text",
+    "too_large": "The model is too large for the text",
+    "too_small": "The model is too small for the text",
+    "suspicious_text": "The text looks suspicious",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict of the doctor: what is wrong with a run.
+
+    Attributes:
+      id: one of `TITLES`, or of another version.
+      evidence: sentences with the figures that the verdict follows from.
+      action: one thing to do about it. Commands in it have RUN in place of the run: see
+        `runnable_action`.
+    """
+
+    id: str
+    evidence: str
+    action: str
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.id, self.id.replace("_", " "))
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+    def runnable_action(self, run: str | Path, command: str = "minigpt") -> str:
+        """Returns the action with commands that can be pasted into a shell.
+
+        RUN stands for the run in what is recorded: a run can be moved, and its files can be given to
+        others, who should not learn the folders of a user.
+
+        Args:
+          run: the run directory.
+          command: how the user calls minigpt, quoted for the shell.
+        """
+        path = shlex.quote(str(run))
+        return re.sub(
+            r"`minigpt ([^`]*)\bRUN\b", lambda match: f"`{command} {match[1]}{path}", self.action
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something suspicious about a text.
+
+    Attributes:
+      kind: "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
+        "line_ends", "boilerplate" or "html".
+      evidence: one sentence with figures and an example, without control characters.
+    """
+
+    kind: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class CopiedPassage:
+    """A passage of a sample that is in the training text.
+
+    Attributes:
+      text: the passage.
+      words, characters: its length.
+      document: the number of its document in the training text, from 0.
+      line: its line in the document, from 1; None if the tokenizer does not keep line breaks.
+      description: where it is, in words.
+    """
+
+    text: str
+    words: Count
+    characters: Count
+    document: Count
+    line: Count | None
+    description: str
+
+
+@dataclass(frozen=True)
+class MeasuredSample:
+    """A sample.
+
+    Attributes:
+      prompt: the prompt; the source of a translation.
+      text: what the model added.
+      copied: the parts of `text` that are in verbatim passages, (begin, end) in code points.
+    """
+
+    prompt: str
+    text: str
+    copied: list[tuple[Count, Count]]
+
+
+@dataclass(frozen=True)
+class Memorization:
+    """How much of a model's samples is copied from its training text.
+
+    A passage counts if at least 8 words and 50 characters of it occur in one document of the training
+    text, with exactly the same characters; see `insight.verbatim`.
+
+    Attributes:
+      state: "best" or "last".
+      epoch, step: after which the model is in this state; None if unknown.
+      tokens, words: the size of the samples.
+      share: the share of their tokens that are in such passages.
+      held_out_share: the same for as much held-out text, which measures common language.
+      longest: the longest passage; None if there is none.
+      samples: the samples.
+    """
+
+    state: str
+    epoch: Count | None
+    step: Count | None
+    tokens: Count
+    words: Count
+    share: Number
+    held_out_share: Number
+    longest: CopiedPassage | None
+    samples: list[MeasuredSample]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the attributes as JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Scores of predictions that need no model; None for what was not measured.
+
+    Attributes:
+      uniform, unigram, bigram, ngram: nats per token; for pairs, per target token.
+      ngram_bits_per_byte, byte_ngram_bits_per_byte, ppmd_bits_per_byte: bits per byte of the held-out text.
+    """
+
+    uniform: Number | None = None
+    unigram: Number | None = None
+    bigram: Number | None = None
+    ngram: Number | None = None
+    ngram_bits_per_byte: Number | None = None
+    byte_ngram_bits_per_byte: Number | None = None
+    ppmd_bits_per_byte: Number | None = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage of the held-out text: its mean loss, its tokens with their losses, the source of a pair."""
+
+    loss: Number
+    tokens: list[tuple[str, Number]]
+    source: str | None = None
+
+
+# The mean loss of some tokens: the keys are "from", "to" (None for no end), "tokens" and "loss".
+Group = dict[str, int | Number | None]
+# The held-out text, and the lowest, the mean and the highest of parts of the training text.
+Likeness = Annotated[list[Number], Field(min_length=4, max_length=4)]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The content of analysis.json; None for what is not known.
+
+    Attributes:
+      state: of training; None in a run that was imported.
+      written: seconds since 1970.
+      version: of minigpt.
+      tokens_per_step: tokens of a weight update; 0 if it is not known.
+      planned_steps: weight updates that training will have.
+      resumed_at: the weight updates at which training was resumed.
+      baselines: see `Baselines`.
+      bytes_per_token: of the held-out text.
+      positions, frequencies: the loss of the held-out tokens by position, and by how often the training
+        text has them.
+      passages: those of the held-out text with the highest and the lowest losses.
+      memorization: what was measured of the samples of the best and of the last state.
+      held_out: see `insight.baselines.held_out_likeness`; empty if the texts are too short to tell.
+      text: what was found in the training text; None if it was not examined.
+      verdicts: those of the doctor; None if nothing was examined.
+    """
+
+    state: State | None = None
+    written: Number | None = None
+    version: str | None = None
+    tokens_per_step: Number = 0.0
+    planned_steps: Count | None = None
+    resumed_at: list[Count] = field(default_factory=list)
+    baselines: Baselines = field(default_factory=Baselines)
+    bytes_per_token: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    positions: list[Group] = field(default_factory=list)
+    frequencies: list[Group] = field(default_factory=list)
+    passages: dict[Literal["hardest", "easiest"], list[Passage]] = field(default_factory=dict)
+    memorization: dict[Literal["best", "last"], Memorization] = field(default_factory=dict)
+    held_out: dict[str, Likeness] | None = None
+    text: list[Finding] | None = None
+    verdicts: list[Verdict] | None = None
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Analysis]:
+    return TypeAdapter(Analysis)
+
+
+def read_analysis(file: Path) -> Analysis:
+    """Returns the content of a file; an empty record if it is missing or, with a warning, damaged."""
+    try:
+        return _adapter().validate_json(read_file(file, _MOST_BYTES))
+    except FileNotFoundError:
+        return Analysis()
+    except OSError as error:
+        problem = error.strerror or str(error)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        problem = f"{place}: {first['msg']}" if place else first["msg"]
+    LOGGER.warning("%s: is damaged and not read: %s", file, problem)
+    return Analysis()
+
+
+def write_analysis(file: Path, analysis: Analysis) -> None:
+    """Replaces a file, whole or not at all.
+
+    Raises:
+      OSError: the file cannot be written; the old one is unchanged.
+    """
+    text = json.dumps(asdict(analysis), ensure_ascii=False, allow_nan=False, indent=1)
+    # Half of a surrogate pair, which a file's name may contain, has no encoding.
+    replace_file(file, (text + "\n").encode(errors="replace"))

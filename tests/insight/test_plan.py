@@ -1,0 +1,76 @@
+"""The plan of a training run: it agrees with what training records, and leaves no files."""
+
+import json
+
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.models.memory_estimate import training_bytes
+from minigpt.training import messages
+from tests.cli.running import SMALL, called, refused
+from tests.conftest import tiny_settings, tiny_text
+
+
+@pytest.fixture(autouse=True)
+def known_speed(monkeypatch):
+    monkeypatch.setattr(messages, "speed_and_gpus", lambda training: (1e6, 0))
+
+
+def test_it_agrees_with_what_the_training_records(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = minigpt.plan(tiny_run.config).as_dict()
+    facts, config = tiny_run.facts, tiny_run.config
+    assert list(tmp_path.iterdir()) == []
+    assert json.loads(json.dumps(values)) == values
+    parts = {key: value for key, value in values["parameters"].items() if key != "total"}
+    assert sum(parts.values()) == values["parameters"]["total"] == facts["parameters"]
+    assert values["tokens"]["train_tokens"] == facts["train_tokens"]
+    assert values["tokens"]["val_tokens"] == facts["val_tokens"]
+    assert values["text"]["train_bytes"] == facts["train_bytes"]
+    assert values["text"]["split"] == facts["text"]
+    assert values["model"] == config.model.model_dump()
+    training = config.training
+    steps = training.epochs * training.steps_per_epoch
+    assert values["training"]["tokens"] == steps * training.batch_size * config.model.max_len
+    assert values["memory_bytes"] == sum(training_bytes(config, values["tokens"]["vocab_size"]))
+    assert values["seconds"] > 0
+
+
+def test_of_pairs(pair_run):
+    values = minigpt.plan(pair_run.config).as_dict()
+    assert values["parameters"]["total"] == pair_run.facts["parameters"]
+    assert values["training"]["sequence_length"] is None and values["seconds"] > 0
+
+
+def test_accumulated_batches_and_a_time_limit(tiny_file):
+    training = {"accumulate_steps": 3, "steps_per_epoch": 5000, "max_minutes": 0.5}
+    found = minigpt.plan(tiny_settings(tiny_file, training=training))
+    values = found.as_dict()
+    assert values["training"]["tokens"] == 2 * 5000 * 3 * 8 * 16
+    assert values["training"]["passes"] == pytest.approx(
+        values["training"]["tokens"] / values["tokens"]["train_tokens"], rel=0.05
+    )
+    assert values["seconds"] == 30 and "at most 0.5 min" in found.in_words()
+
+
+def test_a_run_directory_that_exists(tiny_run):
+    with pytest.raises(UserError) as raised:
+        minigpt.plan(tiny_run.config, tiny_run.path)
+    assert len(raised.value.problems) == 1
+
+
+def test_commands(tmp_path):
+    (tmp_path / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    train = ("train", "--text", "book.txt", *SMALL, "--plan")
+    done = called(*train, "--json", cwd=tmp_path)
+    (line,) = done.stdout.splitlines()
+    (path,) = json.loads(line)["text"]["paths"]
+    assert path.endswith("book.txt") and "Chosen for" in done.stderr
+    words = called(*train, cwd=tmp_path).stdout
+    for subject in ("Device", "Model", "Training", "Memory"):
+        assert f"\n{subject} " in words
+    assert [path.name for path in tmp_path.iterdir()] == ["book.txt"]
+    for options in (["--json"], ["--plan", "--resume", "run"], ["--plan", "--set", "a.b=2"]):
+        (line,) = refused("train", *options, cwd=tmp_path)
+        assert options[-2 if len(options) > 1 else 0] in line
