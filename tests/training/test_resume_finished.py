@@ -196,7 +196,7 @@ def test_a_text_that_has_changed_is_refused(tiny_file, copied):
     original = tiny_file.read_text()
     try:
         tiny_file.write_text(original.replace("Ana", "Eva"))
-        with pytest.raises(UserError, match="has changed since training began"):
+        with pytest.raises(UserError, match="has changed since training"):
             minigpt.resume(copied, ["training.epochs=3"])
     finally:
         tiny_file.write_text(original)
