@@ -1,7 +1,6 @@
 """Workers that differ, fail, are missing or are ended: what is said, and that all of them end."""
 
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -11,7 +10,7 @@ import pytest
 
 from minigpt.distribution.launch import free_ports
 from minigpt.interrupts import INTERRUPTED
-from tests.distribution.launching import children, launch, newest_step, wait_for_step
+from tests.distribution.launching import children, launch, wait_for_step
 from tests.distribution.processes import outputs, start_worker
 
 
@@ -70,24 +69,6 @@ def test_a_worker_with_another_configuration_is_named(folder, tiny_file):
             r"minigpt: worker 1 \(127.0.0.1:\d+\): training.batch_size = 4; worker 0 has 8\n", err
         )
     assert not (folder / "refused").exists()
-
-
-@pytest.mark.slow
-def test_a_second_worker_of_the_same_number_is_refused(folder):
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    command = ["minigpt", "train", "--config", "long.toml", "--run", "joined"]
-    processes = [start_worker(index, cluster, *command, cwd=folder) for index in range(2)]
-    wait_for_step(folder / "joined", 10)
-    late = start_worker(1, cluster, *command, cwd=folder)
-    [(_, err)] = outputs([late])
-    assert late.returncode == 2
-    assert err.startswith(f"minigpt: worker 1 ({cluster['worker'][1]}): cannot use this address")
-    assert len(err.splitlines()) == 1
-    # The training goes on.
-    wait_for_step(folder / "joined", newest_step(folder / "joined") + 20)
-    processes[1].send_signal(signal.SIGINT)
-    for _, err in outputs(processes):
-        assert err == ""
 
 
 @pytest.mark.slow

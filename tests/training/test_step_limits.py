@@ -145,22 +145,3 @@ def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
     assert speeds == expected | {1: None, 21: None}
     assert of_epoch[19] == pytest.approx(18 / (9 * 0.5 + 9 * 0.1))
     assert machine.clock.tokens_per_second == pytest.approx(10)
-
-
-@pytest.mark.parametrize("max_minutes", ["none", 30])
-def test_the_estimate_after_the_first_epoch_includes_what_is_not_updates(monkeypatch, max_minutes):
-    """Validation, samples and checkpoints take twice as long as the updates here."""
-    machine = Machine(monkeypatch, max_minutes=max_minutes, epochs=5, steps_per_epoch=40)
-    estimates = {}
-
-    def seconds(step):
-        estimates[step] = machine.clock.seconds_left(), machine.now
-        return 0.5
-
-    machine.run(seconds, beside=40)
-    # `run` returns at the last update, before the validation of the last epoch.
-    end = machine.now + 40
-    for step, (left, now) in estimates.items():
-        if step > 40:
-            actual = end - now
-            assert actual / 1.05 < left < actual * 1.05, step

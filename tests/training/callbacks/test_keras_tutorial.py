@@ -175,20 +175,6 @@ def test_vocabularies(words, untrained):
     assert sampled(model, 9, [2, 3], words) == expected
 
 
-def test_a_layer_encodes_texts_as_it_was_adapted():
-    layer = layers.TextVectorization(standardize=tf.strings.lower, output_sequence_length=2)
-    layer.adapt(["This , movie is good"])
-    words, model = layer.get_vocabulary(), create_model()
-    # Lower-cased, with punctuation marks, not cut to two tokens.
-    ids = [words.index(word) for word in ("this", ",", "movie", "is")]
-    (by_text,) = sampled(model, 9, "THIS , movie is", layer)
-    assert by_text == ("THIS , movie is", sampled(model, 9, ids, words)[0][1])
-    characters = layers.TextVectorization(split="character")
-    characters.adapt(["abc"])
-    ((_, text),) = sampled(model, 9, "ab", characters)
-    assert len(text) == 9 and set(text) <= set("abc")
-
-
 class Reversed:
     """Letters from a to h; `decode` knows no other id."""
 
