@@ -12,7 +12,7 @@ MARKS ?= browser
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it: what 'make train' needs (0.7 GB to download)"
-	@echo "make train      train the default configuration; RUN=DIR sets the run directory"
+	@echo "make train      train the default configuration; RUN=DIR sets the run directory, MINUTES=1 the time"
 	@echo "make page       write the page of the default model, page.html; train it first if RUN (runs/page) does not exist"
 	@echo "make gallery    train six small models and show them on gallery/index.html, in about 40 minutes; MINUTES=5 for each"
 	@echo "make test       run the quick tests; this and the targets below install what they need (the first: 0.2 GB more)"
@@ -47,7 +47,7 @@ $(VENV)/.%: $(VENV)/.installed
 	@touch $@
 
 train: setup
-	@$(BIN)/minigpt train $(if $(RUN),--run $(RUN))
+	@$(BIN)/minigpt train $(if $(RUN),--run $(RUN)) $(if $(MINUTES),--set training.max_minutes=$(MINUTES))
 
 page: RUN := $(or $(RUN),runs/page)
 page: setup
@@ -60,18 +60,27 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(or $(OUTPUT),site)
 	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
 
-# Chess and the pictures need extras.
-gallery: $(VENV)/.dev $(VENV)/.browser
+# Chess needs an extra.
+gallery: $(VENV)/.dev
 	@$(BIN)/python scripts/make_gallery.py $(if $(MINUTES),--minutes $(MINUTES))
 
 docs-images: $(VENV)/.browser
 	@$(BIN)/python scripts/make_docs_images.py $(or $(RUN),runs/page)
 
+PYTEST = $(BIN)/pytest -n 2 --dist worksteal --max-worker-restart 0
+
+# Three sessions, because the memory of a worker grows: TensorFlow keeps what it has compiled.
+MODELS = tests/generation tests/models tests/training
+
 test: $(VENV)/.dev
-	@$(BIN)/python tests/run_all.py
+	@status=0; \
+	$(PYTEST) tests/targets || status=1; \
+	$(PYTEST) $(MODELS) || status=1; \
+	$(PYTEST) tests --ignore=tests/targets $(MODELS:%=--ignore=%) || status=1; \
+	exit $$status
 
 test-slow: $(VENV)/.dev
-	@$(BIN)/pytest -m 'slow and not browser' -n 2 --dist worksteal --max-worker-restart 0 $(SLOW)
+	@$(PYTEST) -m 'slow and not browser'
 
 # In one process: the tests share the browsers.
 test-browser: $(VENV)/.dev $(VENV)/.browser

@@ -4,6 +4,7 @@ import ast
 import hashlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,16 +40,10 @@ INSTALLED = {
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_resolve(page):
-    targets = re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (page.parent / target).exists()]
-    assert not missing
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_to_sections_resolve(page):
-    links = re.findall(r"\]\(([\w./-]*)#([^)]*)\)", page.read_text(encoding="utf-8"))
-    anchors = {target: anchors_of(page.parent / target if target else page) for target, _ in links}
-    assert [link for link in links if link[1] not in anchors[link[0]]] == []
+    links = re.findall(r"\]\(([\w./-]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8"))
+    assert [path for path, _ in links if not (page.parent / path).exists()] == []
+    anchors = {path: anchors_of(page.parent / path if path else page) for path, a in links if a}
+    assert [(path, a) for path, a in links if a and a not in anchors[path]] == []
 
 
 def anchors_of(page: Path) -> list[str]:
@@ -144,10 +139,6 @@ def test_names_in_files_exist(page):
     names = [(name, file) for listed, file in named for name in re.findall(r"`(.*?)`", listed)]
     missing = [(name, file) for name, file in names if name not in lines_of(file)]
     assert not missing
-
-
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 170
 
 
 def test_every_public_name_is_documented():
@@ -282,12 +273,12 @@ def test_a_site_asks_for_its_versions_only_if_mike_builds_it(docs_site, monkeypa
 def test_the_site(tmp_path):
     """It builds without warnings, its links lead somewhere, and it loads nothing from other hosts."""
     pytest.importorskip("mkdocs", reason="needs the extra docs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-    done = subprocess.run(
-        [*command, "--site-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    site = Path(os.environ.get("MINIGPT_SITE", tmp_path))
+    if site == tmp_path:
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     assert {"index.html", "commands.html", "nanogpt.html"} <= {path.name for path in pages}
     for path, page in pages.items():
         assert not re.findall(r'<(?:script|img|source|iframe)[^>]*(?:src|srcset)="https?:', page)
@@ -298,12 +289,10 @@ def test_the_site(tmp_path):
             continue
         targets = re.findall(r' (?:href|src|srcset)="([^"#:?]+)["#]', page)
         assert targets and not [name for name in targets if not (path.parent / name).exists()]
-    assert (
-        'href="contributing.html#after-an-addition"' in pages[tmp_path / "adding-to-the-model.html"]
-    )
+    assert 'href="contributing.html#after-an-addition"' in pages[site / "adding-to-the-model.html"]
     (address,) = re.findall('^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert f'{address}/blob/main/examples/keras_tutorial.py"' in pages[tmp_path / "python-api.html"]
-    reference = pages[tmp_path / "python-reference.html"]
+    assert f'{address}/blob/main/examples/keras_tutorial.py"' in pages[site / "python-api.html"]
+    reference = pages[site / "python-reference.html"]
     assert all(f'id="minigpt.{name}"' in reference for name in minigpt.__all__)
-    commands = pages[tmp_path / "commands.html"]
+    commands = pages[site / "commands.html"]
     assert all(f"minigpt {name}</code>" in commands for name in COMMANDS)

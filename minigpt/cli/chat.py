@@ -94,13 +94,11 @@ def chat(
 
 def _piped_lines() -> Iterator[str]:
     """Yields the lines of standard input as they arrive."""
-    for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), 1):
+    for number, line in enumerate(sys.stdin.buffer if sys.stdin else ()):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise UserError(
-                f"standard input: not valid UTF-8 (line {number}): {error.reason}"
-            ) from None
+            raise UserError(f"standard input: {error}") from None
 
 
 class _Dialogue:

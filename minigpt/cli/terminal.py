@@ -84,17 +84,11 @@ def read_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     name = "standard input" if file is None else f"{option} {file}"
     try:
         data = _read(file)
-        text = data.decode("utf-8")
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}: not valid UTF-8 at byte {error.start} (line {line}): {error.reason}"
-        ) from None
+        lines = data.decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise UserError(f"{name}: should be at most {MAX_BYTES:,} bytes")
-    lines = text.removeprefix("\N{BYTE ORDER MARK}").split("\n")
     # A line ending at the end of the input does not begin another line.
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -120,16 +119,8 @@ def new_settings(
             check_new_run(run)
     if problems:
         # A wrong setting should not hide problems of the paths.
-        paths = text
-        with suppress(UserError):
-            of_paths = [
-                o for o in overrides if o.startswith(("data.source", "data.paths", "data.val"))
-            ]
-            data = load_new_config(config, of_paths, text).data
-            if data.source == "files":
-                paths = [*data.val_paths, *data.paths]
         with gathering(problems):
-            TextFiles(paths).check_found()
+            TextFiles(text).check_found()
         raise UserError(*problems)
     return settings
 

@@ -2,8 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import Field, Tag
 
 from minigpt.config.section import SHA256_PATTERN, Fraction, Positive, Section, selected_by
 
@@ -15,13 +14,7 @@ SHAKESPEARE_URL = (
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 
-def _check_paths(paths: list[str]) -> list[str]:
-    if not paths:
-        raise PydanticCustomError("paths", "should name at least one file")
-    return paths
-
-
-Paths = Annotated[list[str], AfterValidator(_check_paths)]
+Paths = Annotated[list[str], Field(min_length=1)]
 Url = Annotated[str, Field(description="address of the download; file:// is supported")]
 Sha256 = Annotated[
     str, Field(pattern=SHA256_PATTERN, description="SHA-256 that the download should have")

@@ -113,15 +113,13 @@ def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Returns a copy of the sections, without the format number.
 
     Raises:
-      UserError: the format is not a number or belongs to a later version.
+      UserError: this version does not read the format.
     """
     number = raw.get("format", FORMAT)
-    if type(number) is not int or number < 1:
-        raise UserError(f"{origin}format = {number!r}: should be a number from 1 to {FORMAT}")
-    if number > FORMAT:
+    if type(number) is not int or not 1 <= number <= FORMAT:
         raise UserError(
-            f"{origin}format = {number}: was written by a later version of minigpt; this version reads "
-            f"formats up to {FORMAT}"
+            f"{origin}format = {number!r}: should be a number from 1 to {FORMAT}; a later version of "
+            "minigpt may have written it"
         )
     return {
         name: dict(settings) if isinstance(settings, Mapping) else settings
@@ -152,8 +150,6 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
     path = shipped_configs().get(str(source), Path(source))
     try:
         return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
     # RecursionError: deeply nested brackets.
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
@@ -310,19 +306,6 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxdict = 20
 
 
-class OverrideProblem(ArgumentProblem):
-    """A problem with a setting that came from `overrides`.
-
-    As a string it names the setting: "training.epochs = 0: should be ...". The command line adds its
-    option.
-    """
-
-    def __new__(cls, setting: str, message: str) -> "OverrideProblem":
-        problem = str.__new__(cls, f"{setting}: {message}")
-        problem.name, problem.value, problem.message = "overrides", setting, message
-        return problem
-
-
 def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     """Returns the line for one of the errors of a pydantic `ValidationError`.
 
@@ -337,7 +320,7 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
         # In the location of an error in a union, the name of the variant follows the section.
         variant = path.pop(1)
     name = ".".join(map(str, path[:2]))
-    message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = details["msg"].removeprefix("Input ").removeprefix("List ")
     message = message.replace("valid dictionary or instance of", "table of settings like")
     if kind == "combination":
         name, value = details["ctx"]["setting"], details["ctx"]["value"]
@@ -359,7 +342,7 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
             message = "unknown setting" + nearest(str(path[1]), fields[variant], f"{section}.")
     setting = f"{name} = {_SHORT.repr(value)}"
     if name in overridden:
-        return OverrideProblem(setting, message)
+        return ArgumentProblem("overrides", setting, message)
     return f"{origin}{setting}: {message}"
 
 

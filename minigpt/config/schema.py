@@ -1,6 +1,5 @@
 """A configuration: all sections, the defaults that depend on the source, and checks across sections."""
 
-import re
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -39,7 +38,9 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
 def _field(setting: Setting) -> Any:
     """Returns the type and the field of a sampling setting, for `create_model`."""
     limits: Any = {
-        "min_length" if setting.type == list[str] else "ge": setting.least,
+        # With a length to check, pydantic refuses strings that are not valid Unicode.
+        "min_length": (setting.least or 0) if setting.type == list[str] else None,
+        "ge": None if setting.type == list[str] else setting.least,
         "gt": setting.above,
         "le": setting.most,
         "lt": setting.below,
@@ -62,13 +63,6 @@ class SamplingConfig(_Sampling):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    @field_validator("prompts")
-    @classmethod
-    def _prompts_are_unicode(cls, prompts: list[str]) -> list[str]:
-        if any(re.search("[\ud800-\udfff]", prompt) for prompt in prompts):
-            raise ValueError("should be valid Unicode, without unpaired surrogates")
-        return prompts
 
 
 class Config(Section):

@@ -87,15 +87,7 @@ class BaseTextModel(ModelWithTokenizer):
         num_samples: int = 1,
         **settings: Any,
     ) -> list[str]:
-        """Continues prompts.
-
-        Args:
-          prompts: one or more texts; "" starts a document.
-          max_new_tokens: maximum number of tokens to add; the text may end sooner.
-          seed, num_samples, **settings: see `samples`, as for exceptions.
-        Returns:
-          The continuations, without the prompts.
-        """
+        """Returns the continuations of prompts; arguments and exceptions are those of `samples`."""
         how = {"seed": seed, "num_samples": num_samples, **settings}
         return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **how)]
 

@@ -79,38 +79,32 @@ def decode(
       The new state.
     """
 
+    def add_token(*values: Any) -> DecodeState:
+        state = DecodeState(*values)
+        lengths = state.lengths + state.step
+        logits, caches = step(state.token_ids, lengths, state.caches)
+        chosen = choose(logits, state)
+        finished = state.finished | (chosen == end_id)
+        chosen = tf.where(finished, end_id, chosen)
+        token_ids, seen = write(state.token_ids, state.seen, lengths, chosen)
+        return state._replace(
+            token_ids=token_ids,
+            step=state.step + 1,
+            finished=finished,
+            new_lengths=state.new_lengths + tf.cast(~finished, tf.int32),
+            seen=seen,
+            caches=caches,
+        )
+
     shapes = tf.nest.map_structure(any_rows, state)
     shapes = shapes._replace(token_ids=tf.TensorShape([None, None]))
     return DecodeState(
         *tf.while_loop(
             lambda *values: continues(DecodeState(*values)),
-            lambda *values: add_token(DecodeState(*values), step, choose, end_id),
+            add_token,
             state,
             shape_invariants=shapes,
         )
-    )
-
-
-def add_token(
-    state: DecodeState,
-    step: Callable[[Any, Any, Any], tuple[Any, Any]],
-    choose: Callable[[Any, DecodeState], Any],
-    end_id: int,
-) -> DecodeState:
-    """Adds one token to every row, an end token to a finished one. The arguments are those of `decode`."""
-    lengths = state.lengths + state.step
-    logits, caches = step(state.token_ids, lengths, state.caches)
-    chosen = choose(logits, state)
-    finished = state.finished | (chosen == end_id)
-    chosen = tf.where(finished, end_id, chosen)
-    token_ids, seen = write(state.token_ids, state.seen, lengths, chosen)
-    return state._replace(
-        token_ids=token_ids,
-        step=state.step + 1,
-        finished=finished,
-        new_lengths=state.new_lengths + tf.cast(~finished, tf.int32),
-        seen=seen,
-        caches=caches,
     )
 
 

@@ -67,19 +67,7 @@ def sample(
     Returns:
       int32[B], token ids.
     """
-    return sample_with(logits, uniform_noise(seeds, step), settings)
-
-
-def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings) -> tf.Tensor:
-    """Chooses one token per row, as `sample`, with given random numbers.
-
-    Args:
-      logits: float32[B, V].
-      noise: float32[B], each from 0 to below 1.
-      settings: see `SamplingSettings`.
-    Returns:
-      int32[B], token ids.
-    """
+    noise = uniform_noise(seeds, step)
 
     def choose(count: int) -> tf.Tensor:
         candidates, token_ids = shape_distribution(logits, settings, count)

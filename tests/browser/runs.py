@@ -16,7 +16,6 @@ from minigpt.targets.gguf.run_file import write_run_file
 from tests.targets.gguf.models import Built
 
 STEPS_PER_EPOCH = 20
-COMMAND = "minigpt train tiny.toml --set training.epochs=2"
 
 
 def write_run(
@@ -28,7 +27,6 @@ def write_run(
     sampling: dict[str, Any] | None = None,
     prompts: Sequence[str] = ("Ana sat",),
     text: str = " on the hill.",
-    command: str = COMMAND,
     description: str = "tiny.txt, 90% for training",
 ) -> Run:
     """Writes a run whose best epoch is the last one.
@@ -41,7 +39,6 @@ def write_run(
       sampling: settings of `[sampling]`.
       prompts: of the samples; of an encoder-decoder, sources.
       text: what every sample says.
-      command: the recorded command line.
       description: the recorded line about the text.
     """
     is_pairs = built.config.model.kind == "encoder_decoder"
@@ -49,7 +46,6 @@ def write_run(
     settings = built.config.sampling.model_copy(update=changed)
     config = built.config.model_copy(update={"sampling": settings})
     facts = Facts(
-        command=command,
         parameters=sum(weight.size for weight in built.weights),
         baselines=Baselines(uniform=5.7, unigram=4.9),
         train_bytes=20_000,

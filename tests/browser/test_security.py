@@ -38,7 +38,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A page of a model whose tokens, samples, command, text and name are markup."""
+    """A page of a model whose tokens, samples, text and name are markup."""
     kind = {"kind": "byte_pair", "vocab_size": 420}
     sizes = {"embed_dim": 16, "num_heads": 2, "num_layers": 2, "max_len": 24}
     config = load_config({"model": sizes, "tokenizer": kind})
@@ -56,7 +56,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Exported:
         kept_epochs=2,
         prompts=[HOSTILE, MARKUP],
         text=HOSTILE,
-        command=f"minigpt train {HOSTILE}",
         description=HOSTILE,
     )
     return Exported(built, run, write_page(run))
@@ -94,14 +93,13 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     assert structure(again)[0] <= usual_elements and again.evaluate(counts) == usual.evaluate(
         counts
     )
-    # All of it is there: name, command, license, description, prompt, samples, and tokens.
+    # All of it is there: name, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
     title = tab.evaluate("() => document.getElementById('title').textContent")
     assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
-    assert tab.evaluate("() => minigpt.info.command") == f"minigpt train {HOSTILE}"
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")
-    assert text.count(MARKUP) >= 8
+    assert text.count(MARKUP) >= 7
     assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == HOSTILE
     labels = (
         "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"

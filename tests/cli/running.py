@@ -45,15 +45,16 @@ def started(*arguments, cwd) -> Iterator[subprocess.Popen]:
         process.kill()
 
 
-def called(*arguments, cwd=None, input="") -> subprocess.CompletedProcess:
+def called(*arguments, cwd=None, input: str | bytes = "") -> subprocess.CompletedProcess:
     """Runs a command in this process, which has imported TensorFlow."""
     out, err = io.StringIO(), io.StringIO()
     command = ["minigpt", *map(str, arguments)]
+    typed = input.encode() if isinstance(input, str) else input
     with (
         contextlib.chdir(cwd or "."),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode()))),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed))),
         mock.patch.object(sys, "argv", command),
         pytest.raises(SystemExit) as ended,
     ):

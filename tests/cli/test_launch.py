@@ -14,21 +14,6 @@ def launch(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
-@pytest.mark.parametrize("arguments", [(), ("--", "sample", "run"), ("--workers", "3")])
-def test_only_train_is_launched(arguments):
-    ended = launch(*arguments)
-    assert ended.returncode == 2
-    workers = 3 if "3" in arguments else 2
-    assert ended.stderr.startswith("minigpt: unexpected command; try: ")
-    assert ended.stderr.endswith(f" launch --workers {workers} -- train\n")
-
-
-def test_the_number_of_workers_has_a_limit():
-    ended = launch("--workers", "99999", "--", "train")
-    assert ended.returncode == 2
-    assert len(ended.stderr.splitlines()) == 1 and "--workers" in ended.stderr
-
-
 @pytest.mark.parametrize("dashes", [("--",), ()])
 def test_an_error_of_all_workers_is_printed_once(dashes):
     ended = launch("--workers", "3", *dashes, "train", "--config", "nosuch")

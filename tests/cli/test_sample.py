@@ -12,8 +12,7 @@ from minigpt.generation.text_models import load
 from tests.cli.running import called, refused
 
 
-def test_sample_json(trained):
-    folder, _ = trained
+def test_sample_json(folder):
     arguments = ("sample", "runs/book-1", "--json", "--max-new-tokens", 7, "--seed", 3)
     done = called(*arguments, "--prompt", "Ana", "--prompt", "", "--num-samples", 2, cwd=folder)
     assert done.stderr == ""
@@ -30,8 +29,7 @@ def test_sample_json(trained):
     assert json.loads(again.stdout) == found[1]
 
 
-def test_sample_says_that_it_writes_nothing(trained):
-    folder, _ = trained
+def test_sample_says_that_it_writes_nothing(folder):
     arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk")
     done = called(*arguments, "--num-samples", 2, "--max-new-tokens", 0, cwd=folder)
     assert done.returncode == 0 and done.stdout.count("Ana\n") == done.stdout.count("Dirk\n") == 2
@@ -42,8 +40,7 @@ def test_sample_says_that_it_writes_nothing(trained):
     assert called(*arguments, "--max-new-tokens", 1, cwd=folder).stderr == ""
 
 
-def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
-    folder, _ = trained
+def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
     done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
@@ -53,46 +50,13 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
         load(folder / "runs/book-1").generate("Ana ☃☃", max_new_tokens=1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--beams=2", "--temperature=0.5", "--seed=3"], ["--temperature", "--seed"]),
-        (["--length-penalty=2"], ["--length-penalty"]),
-        (["--stream", "--json"], ["--stream"]),
-        (["--ban=100000"], ["--ban 100000"]),
-        (["--beams=2", "--num-samples=3"], ["--num-samples 3: should be at most --beams 2"]),
-        (["--seed=2147483647", "--num-samples=2"], ["--seed 2147483647"]),
-        (
-            ["--num-samples=3000000000"],
-            ["--num-samples 3000000000: should be less than or equal to"],
-        ),
-        (["--prompt", b"Ana \xff"], ["not valid Unicode at character 4"]),
-    ],
-)
-def test_options_of_sample_that_make_no_sense(arguments, expected, trained):
-    folder, _ = trained
-    arguments = [os.fsdecode(argument) for argument in arguments]
-    lines = refused("sample", "runs/book-1", *arguments, cwd=folder)
-    assert len(lines) == len(expected)
-    assert all(thing in line for thing, line in zip(expected, lines, strict=True))
-
-
-def test_a_stream_prints_what_sample_prints(trained):
-    folder, _ = trained
+def test_a_stream_prints_what_sample_prints(folder):
     arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--num-samples", 2, "--stop", "x")
     streamed = called(*arguments, "--stream", cwd=folder).stdout
     assert streamed == called(*arguments, cwd=folder).stdout != ""
 
 
-@pytest.mark.parametrize("option", ["--top-k=-1", "--temperature=-0.5", "--top-p=2", "--top-k=x"])
-def test_sample_settings_are_checked(option, trained):
-    folder, _ = trained
-    (line,) = refused("sample", "runs/book-1", option, cwd=folder)
-    assert option.split("=")[0].removeprefix("--").replace("-", "_") in line.replace("-", "_")
-
-
-def test_prompts_from_a_pipe(trained):
-    folder, _ = trained
+def test_prompts_from_a_pipe(folder):
     arguments = ("sample", "runs/book-1", "--json", "--max-new-tokens", 3)
     done = called(*arguments, cwd=folder, input="Ana sat\r\n\n[/INST] \\[b]")
     assert done.returncode == 0, done.stderr
@@ -104,20 +68,13 @@ def test_prompts_from_a_pipe(trained):
     assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [""]
 
 
-def test_prompts_that_are_not_text(trained):
-    folder, _ = trained
-    done = subprocess.run(
-        [sys.executable, "-m", "minigpt", "sample", "runs/book-1"],
-        input=b"Ana\n\xff",
-        capture_output=True,
-        cwd=folder,
-    )
-    assert done.returncode == 2
-    assert b"standard input: not valid UTF-8 at byte 4 (line 2)" in done.stderr
+def test_prompts_that_are_not_text(folder):
+    done = called("sample", "runs/book-1", cwd=folder, input=b"Ana\n\xff")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith("minigpt: standard input: ")
 
 
-def test_several_samples_are_numbered(trained):
-    folder, _ = trained
+def test_several_samples_are_numbered(folder):
     arguments = ("sample", "runs/book-1", "--max-new-tokens", 3)
     single = called(*arguments, "--prompt", "[/INST]", "--seed", 7, cwd=folder).stdout
     assert single.startswith("[/INST]") and "---" not in single
@@ -137,11 +94,10 @@ def test_several_samples_are_numbered(trained):
     assert searched.startswith("--- sample 1 of 2 ---\n")
 
 
-def test_asks_for_prompts_on_a_terminal(trained):
+def test_asks_for_prompts_on_a_terminal(folder):
     """Through a pseudo-terminal, as a person would."""
     import pty
 
-    folder, _ = trained
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "minigpt", "sample", "runs/book-1", "--max-new-tokens", "5"],
@@ -167,8 +123,7 @@ def test_asks_for_prompts_on_a_terminal(trained):
     assert first != second
 
 
-def test_a_message_about_a_long_prompt_is_short(trained):
-    folder, _ = trained
+def test_a_message_about_a_long_prompt_is_short(folder):
     arguments = ("sample", "runs/book-1", "--max-new-tokens", 1, "--prompt")
     assert "read as bytes" in (unknown := called(*arguments, "漢" * 1000, cwd=folder).stderr)
     (refusal,) = refused(*arguments, os.fsdecode(b"a" * 1000 + b"\xff"), cwd=folder)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.running import called, minigpt, refused
+from tests.cli.running import called, minigpt
 
 
 def test_a_line_a_source_line_and_nothing_else(pair_run):
@@ -61,46 +61,3 @@ def test_evaluate(pair_run, tmp_path):
     assert (
         "BLEU 100.00" in called("evaluate", pair_run.path, "--text", tmp_path / "more.tsv").stdout
     )
-
-
-def test_commands_of_the_other_kind_of_model_are_refused(pair_run, tiny_run, tmp_path):
-    assert refused("sample", pair_run.path, "--prompt", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {pair_run.path}: is a translation model; use: minigpt translate {pair_run.path}"
-    ]
-    assert refused("translate", tiny_run.path, "--text", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {tiny_run.path}: is not a translation model; use: minigpt sample {tiny_run.path}"
-    ]
-
-
-def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
-    (tmp_path / "latin.txt").write_bytes(b"a\nb \xfc\n")
-    for arguments, right in {
-        ("--file", tmp_path / "none.txt"): "--file {}: cannot be read: No such file",
-        ("--file", tmp_path / "latin.txt"): "--file {}: not valid UTF-8 at byte 4 (line 2)",
-        ("--text", "a", "--beams", 0): "--beams 0: should be",
-        (
-            "--text",
-            "a",
-            "--length-penalty",
-            2,
-        ): "--length-penalty 2.0: has an effect only with --beams 2",
-        ("--text", "a \udcff"): "not valid Unicode at character 2",
-        ("--text", "a", "--max-new-tokens", -1): "--max-new-tokens",
-    }.items():
-        (line,) = refused("translate", pair_run.path, *arguments, cwd=tmp_path)
-        assert right.format(arguments[1]) in line
-    done = called("translate", tmp_path, input="a\n")
-    assert done.returncode == 2 and "contains no config.toml" in done.stderr and not done.stdout
-
-
-def test_pair_files_are_refused_before_anything_is_written(tmp_path):
-    (tmp_path / "bad.tsv").write_text("a\tb\nno tab here\n\tempty source\n")
-    lines = refused(
-        "train", "--config", "translate_eng_deu", "--text", "bad.tsv", "--run", "run", cwd=tmp_path
-    )
-    assert lines == [
-        "minigpt: bad.tsv: 1 line has no tab (line 2); each should be SOURCE, a tab, TARGET",
-        "minigpt: bad.tsv: 1 line has an empty source sentence (line 3); "
-        "each should be SOURCE, a tab, TARGET",
-    ]
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]

@@ -66,15 +66,15 @@ def test_same_greedy_text(runs_folder, name):
     assert model.tokenizer.continuation(prompt, new) == ANSWERS[name]["text"][0]
 
 
-def test_same_generated_text(runs_folder):
-    """Of one run: every call of `generate` for another model is compiled anew, which takes seconds."""
+def test_same_generated_text(runs_folder, without_xla):
+    """Of one run: every call of `generate` for another model is traced anew, which takes seconds."""
     model = minigpt.load(runs_folder / "character")
     answers = ANSWERS["character"]
     assert model.generate(PROMPT, max_new_tokens=12, temperature=0.0) == answers["text"]
     assert model.generate(PROMPT, max_new_tokens=12, seed=1) == answers["sampled"]
 
 
-def test_same_translation(runs_folder):
+def test_same_translation(runs_folder, without_xla):
     model = minigpt.load(runs_folder / "pairs")
     assert model.translate("a b c d") == ANSWERS["pairs"]["translation"]
     assert model.translate("a b c d", beams=2) == ANSWERS["pairs"]["beams"]
@@ -155,8 +155,8 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(runs_folder, t
     assert len(losses[0]) == 2 and losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["lora", "pairs", "post_norm"])
-def test_finished_runs_are_trained_further(runs_folder, name, tmp_path, no_export):
+@pytest.mark.parametrize("name", ["lora", "pairs"])
+def test_finished_runs_are_trained_further(runs_folder, name, tmp_path, no_export, without_xla):
     path = shutil.copytree(runs_folder / name, tmp_path / name)
     resumed = minigpt.resume(path, ["training.epochs=3"])
     lines = resumed.metrics_file.read_text().splitlines()

@@ -94,20 +94,3 @@ def test_none_unsets_a_value(tmp_path):
         assert config.training.clip_norm is config.training.max_minutes is None
     with pytest.raises(UserError, match=r"training\.epochs = 'none': should be a valid integer"):
         load_config(None, ["training.epochs=none"])
-
-
-def test_a_problem_is_told_in_the_words_of_its_reader():
-    with pytest.raises(UserError) as caught:
-        load_config(None, ["training.epochs=0", "epochs=1"])
-    misread, wrong = caught.value.args
-    assert str(wrong).startswith("training.epochs = 0: should be")
-    assert str(misread).startswith("overrides = 'epochs=1': should be SECTION.KEY=VALUE")
-    options = {"overrides": "--set"}
-    assert wrong.as_option(options).startswith("--set training.epochs = 0: should be")
-    assert misread.as_option(options).startswith("--set epochs=1: should be SECTION.KEY=VALUE")
-
-
-@pytest.mark.parametrize("overrides", ["training.epochs=1", None, 5, [5]])
-def test_overrides_are_a_sequence_of_strings(overrides):
-    with pytest.raises(TypeError, match="`overrides` must be a sequence of strings"):
-        load_config(None, overrides)

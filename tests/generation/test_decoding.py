@@ -207,18 +207,6 @@ def test_the_tokens_do_not_depend_on_the_number_of_calls(decoder):
     assert len(set(expected)) > 1
 
 
-def test_extend_in_context_does_the_same_as_extend(plain_decoder):
-    decoder = plain_decoder
-    how = arguments([[3, 4, 5], [6], [], [7]], 20, [1, 2, 3, 4])
-    before = decoder.prefill(*how[:3])
-    extended = [
-        generated(extend(before, 5, *how[3:]))
-        for extend in (decoder.extend, decoder.extend_in_context)
-    ]
-    assert extended[0] == extended[1]
-    assert max(map(len, extended[0])) == 5
-
-
 def test_repetition_is_penalized_in_prompt_and_continuation(decoder, model):
     expected = [naive_penalized(model, prompt, 12, 3.0) for prompt in PROMPTS]
     how = {"temperature": 0.0, "banned": [END]}

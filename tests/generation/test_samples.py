@@ -60,7 +60,7 @@ def test_the_pieces_of_a_stream_join_to_the_text(opened_without_xla, settings):
         pieces = list(opened.stream(prompt, 32, top_k=0, **settings))
         assert "".join(pieces) == opened.generate(prompt, 32, top_k=0, **settings)[0]
         assert all(pieces)
-    assert len(pieces) > 5
+    assert len(pieces) > 5 or "stop" in settings
 
 
 def test_a_stream_holds_back_the_possible_start_of_a_stop_string(opened_without_xla):

@@ -234,43 +234,6 @@ def test_the_modern_shipped_config_has_the_parameters_of_its_formula():
     assert sum(parameters_by_part(model).values()) == expected
 
 
-def test_mixed_precision_still_gives_float32_logits(inputs):
-    config = EncoderDecoderConfig(max_len=8, embed_dim=8, num_layers=1)
-    model = build_model(config, VOCAB_SIZE, "mixed_bfloat16")
-    assert model(inputs).dtype == "float32"
-    assert model.encode(*inputs[:2])[0][0][0].dtype == "bfloat16"
-
-
-def test_get_config_round_trip(inputs):
-    model = small_model(**KINDS[1])
-    again = EncoderDecoder.from_config(model.get_config())
-    again.build()
-    again.set_weights(model.get_weights())
-    assert again.get_config() == model.get_config()
-    np.testing.assert_array_equal(again(inputs), model(inputs))
-    assert keras.saving.get_registered_name(EncoderDecoder) == "minigpt>EncoderDecoder"
-
-
-@pytest.mark.parametrize("block", ["post_norm", "modern"])
-def test_initial_values_of_matrices_side_by_side_share_a_range(block):
-    """Glorot & Bengio 2010: sqrt(6 / (rows + columns)), of the whole matrix; each is drawn by itself."""
-    keras.utils.set_random_seed(0)
-    model = EncoderDecoder(vocab_size=13, embed_dim=32, num_heads=2, num_layers=1, block=block)
-    model.build()
-    assert model.encoder_blocks[0].config.head_dim == 16
-    drawn = []
-    for weight in model.weights:
-        matrix = weight.numpy()
-        if matrix.ndim == 2 and "embedding" not in weight.path and matrix.any():
-            limit = np.sqrt(6 / sum(matrix.shape))
-            assert 0.95 * limit < np.abs(matrix).max() <= limit * (1 + 1e-6), weight.path
-            assert matrix.std() == pytest.approx(limit / np.sqrt(3), rel=0.05), weight.path
-            drawn.append(matrix.ravel()[:1024])
-    drawn = [matrix for matrix in drawn if matrix.size == 1024]
-    correlations = np.corrcoef(drawn) - np.eye(len(drawn))
-    assert len(drawn) >= 5 and np.abs(correlations).max() < 0.15
-
-
 def test_zeros_at_the_end_of_a_source_are_padding(inputs):
     """`model((context, x))`, as in the TensorFlow tutorial. A zero before another id is a token."""
     model, (source, lengths, target) = small_model(), inputs

@@ -115,7 +115,7 @@ def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tm
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.usefixtures("no_collection")
-def test_a_quantized_model_generates_and_trains(monkeypatch):
+def test_a_quantized_model_generates(monkeypatch):
     """The logits of a step are those of the model, also if the head counts as a large one."""
     monkeypatch.setattr(step_models, "LARGE_HEAD_BYTES", 0)
     model = small_gpt(tie_embeddings=False)
@@ -125,15 +125,6 @@ def test_a_quantized_model_generates_and_trains(monkeypatch):
     lengths = tf.fill([3], 7)
     logits, _ = step_model.step(IDS, lengths, step_model.prefill(IDS, 8), banned)
     np.testing.assert_allclose(logits, model(IDS)[:, -1], atol=1e-4)
-    # What is not quantized is trained, with the loss of the quantized head.
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, jit_compile=False)
-    x, y = IDS[:, :-1], IDS[:, 1:]
-    expected, before = float(np.mean(loss(y, model(x)))), model.get_weights()
-    assert model.evaluate(x, y, verbose=0) == pytest.approx(expected, rel=1e-5)
-    model.fit(x, y, epochs=5, verbose=0)
-    assert model.evaluate(x, y, verbose=0) < expected
-    assert any((new != old).any() for new, old in zip(model.get_weights(), before, strict=True))
 
 
 STRATEGIES = """

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.config import EncoderDecoderConfig, GPTConfig
-from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.language_model import batches_done
 from minigpt.models.losses import SmoothedCrossentropy
 
@@ -154,22 +153,3 @@ def test_weights_of_another_shape_are_refused():
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(inputs, targets, sample_weight=np.ones([5, 3]), batch_size=5, verbose=0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"block": "post_norm", "tie_embeddings": True}, False),
-        ({"block": "post_norm", "tie_embeddings": False}, True),
-        ({"block": "pre_norm", "tie_embeddings": False, "head_bias": False}, False),
-        ({"block": "modern"}, False),
-        ({"block": "modern", "head_bias": True}, True),
-        ({"block": "modern", "tie_embeddings": True}, False),
-    ],
-)
-@pytest.mark.parametrize("kind", [GPTConfig, EncoderDecoderConfig])
-def test_which_heads_have_a_bias(settings, expected, kind):
-    config = kind(max_len=4, embed_dim=4, num_heads=2, num_layers=1, **settings)
-    head = build_model(config, 5).head
-    has_bias = head is not None and head.bias is not None
-    assert (has_bias, config.resolved().head_bias) == (expected, expected)

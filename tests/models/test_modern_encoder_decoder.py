@@ -74,13 +74,3 @@ def test_equals_its_equations():
     found = model((source.astype("int32"), np.array([length], "int32"), target.astype("int32")))
     assert np.abs(expected).max() > 1
     np.testing.assert_allclose(found[0], expected, atol=1e-4)
-
-
-def test_parts_of_kernels_that_muon_updates_by_themselves():
-    keys, values = GROUPS * SIZE, GROUPS * VALUE_SIZE
-    for block, parts in (("modern", (keys, values)), ("pre_norm", None), ("post_norm", None)):
-        model = small_model(block=block, **SIZES)
-        layers = [block.attention for block in model.encoder_blocks]
-        layers += [block.cross_attention for block in model.decoder_blocks]
-        for layer in layers:
-            assert getattr(layer.key_value.kernel, "muon_parts", None) == parts

@@ -26,26 +26,6 @@ def test_without_a_gpu(tmp_path):
     assert result == "passed" and figures.startswith("1 x CPU, ")
 
 
-def fails(bench):
-    check_gpu.require(False, "0.3 in place of 0.2\nand more")
-
-
-def skips(bench):
-    raise check_gpu.Skipped("no second GPU")
-
-
-@pytest.mark.parametrize(
-    ("check", "found"),
-    [
-        (fails, ("failed", "AssertionError: 0.3 in place of 0.2")),
-        (skips, ("skipped", "no second GPU")),
-    ],
-)
-def test_the_result_of_a_check(check, found, tmp_path, monkeypatch):
-    monkeypatch.setitem(check_gpu.CHECKS, "xla", check)
-    assert check_gpu.in_this_process("xla", tmp_path, allow_cpu=True) == found
-
-
 def ended(monkeypatch, status: int, output: str = "", errors: str = "") -> None:
     """Each process of a check ends so."""
     process = subprocess.CompletedProcess([], status, output, errors)
@@ -63,17 +43,6 @@ def test_the_report_and_the_status(result, tmp_path, monkeypatch, capsys):
     assert rows == [("xla", result, "1.5 / 2"), ("resume", result, "1.5 / 2")]
     assert "| tensorflow | 2." in report.read_text()
     assert f"xla: {result}: 1.5 | 2\n" in capsys.readouterr().out
-
-
-def test_a_process_that_crashes_fails_and_without_a_device_nothing_follows(tmp_path, monkeypatch):
-    report = tmp_path / "report.md"
-    monkeypatch.setattr(sys, "argv", ["check_gpu.py", "--output", str(report)])
-    ended(monkeypatch, -6, "", "one\nFATAL: no kernel\n")
-    assert check_gpu.main() == 1
-    assert "| `device` | failed | the process ended with the status -6: FATAL: no kernel | 0 |" in (
-        report.read_text()
-    )
-    assert "`kernels`" not in report.read_text()
 
 
 @pytest.mark.slow

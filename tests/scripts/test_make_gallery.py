@@ -3,13 +3,11 @@
 import random
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
 import minigpt
 from scripts import make_gallery
-from tests.browser.programs import browser_path
 
 TINY = (
     "training.epochs=1",
@@ -26,7 +24,6 @@ def gallery(monkeypatch, folder, *arguments: str) -> None:
 
 
 def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla):
-    monkeypatch.setattr(make_gallery, "pictures", lambda page: None)
     monkeypatch.setattr(make_gallery, "LARGEST_PAGE", 1)  # No state of training fits.
     options = [part for setting in TINY for part in ("--set", setting)]
     options += ["--only", "recipes", "--only", "chess", "--examples", "30"]
@@ -49,25 +46,6 @@ def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla)
     gallery(monkeypatch, tmp_path, *options)
     assert "recipes: kept" not in (shown := capsys.readouterr().out) and "chess: kept\n" in shown
     assert page.is_file()
-
-
-def test_the_curve_of_one_point_is_a_dot_and_its_label_fits():
-    assert "<circle" in make_gallery.curve([2.0]) and "<circle" not in make_gallery.curve([3, 2])
-    drawn = make_gallery.curve([10.0, 9.0])
-    size, label = re.search(r'font-size="(\d+)">(.*)</text>', drawn).groups()
-    width = int(re.search(r'viewBox="0 0 (\d+) ', drawn)[1])
-    # Half the size of the font is a usual mean width of a character in a sans-serif font.
-    assert 10 + len(label) * int(size) * 0.5 < width
-
-
-def test_help_names_the_models(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        gallery(monkeypatch, tmp_path, "--help")
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in make_gallery.ENTRIES)
-    # Each option has a description, in its line or in the next.
-    options = re.findall(r"^  -.*", re.sub(r"\n {9,}", "  ", shown), re.M)
-    assert options and all(re.search(r"\w {2,}\w", option) for option in options)
 
 
 def test_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
@@ -103,17 +81,3 @@ def test_a_recipe_uses_its_ingredients():
         named = re.findall(r"^- \d+ (?:g of )?(\w+)$", text, re.MULTILINE)
         assert len(named) == 3 and all(f"the {name}" in steps for name in named)
         assert text.lower().startswith(named[0][:-1])
-
-
-@pytest.mark.browser
-def test_pictures_of_a_page(tmp_path, monkeypatch):
-    browser_path("chromium")
-    pytest.importorskip("playwright", reason="needs playwright: pip install -e '.[browser]'")
-    monkeypatch.chdir(tmp_path)
-    Path("page.html").write_text("<script>minigpt = { ready: true }</script>A page.")
-    found = make_gallery.pictures(Path("page.html"))
-    assert found is not None
-    light, dark = re.findall(r'="(data:image/jpeg;base64,[^"]+)"', found)
-    assert light and dark
-    monkeypatch.setattr(make_gallery.shutil, "which", lambda name: None)
-    assert make_gallery.pictures(Path("page.html")) is None

@@ -92,7 +92,6 @@ def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
         "baselines": None,
         "samples": [],
         "memorization": None,
-        "command": None,
         "curve": [],
         "snapshots": [{"step": model.training["step"], "seconds": None}]
         if count(model.training.get("step")) is not None

@@ -124,7 +124,6 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
         "baselines": numbers(baselines, compared) if any(baselines.values()) else None,
         "samples": _samples(run.samples_file),
         "memorization": asdict(memorization) if memorization else None,
-        "command": recorded.get("command"),
     }
 
 

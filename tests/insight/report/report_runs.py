@@ -45,7 +45,6 @@ VERDICT = {
     "action": "Train for twice as long.",
 }
 FACTS = {
-    "command": "minigpt train tiny.toml",
     "parameters": 12_345,
     "baselines": {"uniform": 5.7, "unigram": 4.9},
     "train_bytes": 20_000,

@@ -10,7 +10,6 @@ from minigpt.layers import (
     DecoderBlock,
     EncoderBlock,
     ModernTransformerBlock,
-    TokenAndPositionEmbedding,
     TransformerBlock,
 )
 from minigpt.models.layers.attention import CausalSelfAttention, SelfAttention
@@ -85,11 +84,3 @@ def test_a_width_that_does_not_fit_is_named(kind):
         with pytest.raises(ValueError, match=r"expected (axis -1|ndim=3)") as caught:
             built(np.zeros(shape, "float32"), *more)
         assert built.name in str(caught.value) and str(shape) in str(caught.value)
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 3, 4)])
-def test_token_ids_of_another_rank_are_refused(shape):
-    layer = TokenAndPositionEmbedding(8, 9, 4)
-    layer.build((None, None))
-    with pytest.raises(ValueError, match="expected ndim=2"):
-        layer(np.zeros(shape, "int32"))

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from minigpt.config import GPTConfig, load_config
-from minigpt.errors import UserError
+from minigpt.config import GPTConfig
 from minigpt.models import GPT, build_gpt
-from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, earlier
+from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding
 from minigpt.models.layers.transformer_block import TransformerBlock
 from minigpt.models.lora import enable_lora
 
@@ -117,28 +115,3 @@ def test_masked_tokens_do_not_reach_others_through_the_convolution():
     changed[0, 0] += 5.0
     outputs = [block(values, mask=mask).numpy()[:, 1:] for values in (x, changed)]
     np.testing.assert_allclose(*outputs, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "override",
-    ["convolution=1", "convolution=17", "ngrams=[1]", "ngrams=[2, 2]", "ngram_rows=0"],
-)
-def test_settings_that_are_not_valid_are_refused(override):
-    with pytest.raises(UserError, match=f"model.{override.partition('=')[0]}"):
-        load_config({}, [f"model.{override}"])
-
-
-def test_one_switch_leaves_only_parts_that_other_programs_know():
-    overrides = ["model.convolution=4", "model.ngrams=[2]", "model.value_residual=true"]
-    config = load_config({}, [*overrides, "model.standard_parts=true"]).model
-    assert (config.convolution, config.ngrams, config.value_residual) == (0, [], False)
-
-
-def test_reading_the_cache_needs_no_int64():
-    """With it, TensorFlow prints a line of oneDNN in the middle of a training's output."""
-    x, cache = tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, 1, None, 4])
-    step = tf.function(lambda x, cache, index: earlier(x, 2, cache, index))
-    graph = step.get_concrete_function(x, cache, tf.TensorSpec([None], tf.int32)).graph
-    operations = graph.get_operations()
-    assert any(operation.type == "GatherV2" for operation in operations)
-    assert not [o.name for o in operations for tensor in o.inputs if tensor.dtype == tf.int64]

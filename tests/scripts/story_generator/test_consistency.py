@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import story_generator as corpus
 
+# The hash in test_stories.py shows whether the text has changed.
+pytestmark = pytest.mark.slow
+
 FEMALE = "mother|grandmother|girl|woman|lady|sister|queen|aunt|teacher|Mom|Grandma|Miss|Mrs"
 MALE = "father|grandfather|boy|man|mailman|brother|king|snowman|captain|giant|Dad|Grandpa|Mr"
 

@@ -216,12 +216,12 @@ def digest(text: str) -> str:
 def test_hostile_texts_stay_texts(built, tmp_path):
     honest = Page(write_page(write_run(tmp_path / "honest", built)))
     name = HOSTILE.replace("/", "").replace("\0", "")
-    run = write_run(tmp_path / name, built, prompts=[HOSTILE], text=HOSTILE, command=HOSTILE)
+    run = write_run(tmp_path / name, built, prompts=[HOSTILE], text=HOSTILE, description=HOSTILE)
     minigpt.export_run(run, "html", tmp_path / "page.html")
     page = Page(tmp_path / "page.html")
     assert page.names == honest.names
     facts = page.facts
-    assert facts["title"] == name and facts["command"] == HOSTILE
+    assert facts["title"] == name and facts["text"]["description"] == HOSTILE
     assert facts["samples"][0]["prompt"] == facts["sampling"]["prompts"][0] == HOSTILE
     # Markup is text there; characters that change the direction are escaped.
     assert ("title", {}, name.replace("\u202e", "\\u202e")) in page.texts
@@ -287,7 +287,7 @@ def test_a_run_without_records(run):
     facts = Page(write_page(run)).facts
     # Without the best epoch's loss, its number is not known.
     assert facts["metrics"] == facts["samples"] == []
-    assert facts["command"] is None and facts["baselines"] is None and facts["val_loss"] is None
+    assert facts["baselines"] is None and facts["val_loss"] is None
     assert facts["parameters"] > 1000
 
 

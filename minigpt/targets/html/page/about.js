@@ -95,7 +95,6 @@ function factList(facts) {
     ["Shape", shapeOf(facts)],
     ["Training", trainingOf(facts)],
     ["Validation loss", lossOf(facts)],
-    ["Command", facts.command && make("code", {}, readable(facts.command))],
     ["minigpt", facts.version],
   ];
   const list = make("dl", { class: "facts" });
