@@ -3,7 +3,7 @@
     python scripts/make_dialogues.py
 
 The first question of a dialogue follows the facts of its world: what children have, where children and
-animals are, how things are. `scripts/measure_dialogue_answers.py` asks a model about other worlds.
+animals are, how things are.
 """
 
 import json

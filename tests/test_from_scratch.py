@@ -44,29 +44,6 @@ def difference(shown: str, printed: str, kind: str) -> str | None:
     return None if is_same else f"shown:\n{shown}\nprinted:\n{printed}"
 
 
-def test_the_comparison_finds_differences():
-    assert not difference("loss 1.50\n", "loss 1.60\n", "About")
-    assert difference("loss 1.50\n", "loss 1.60\n", "")
-    assert difference("loss 1.50\n", "loss 1.70\n", "About")
-    assert difference("loss 1.50\n", "error 1.50\n", "About")
-    assert difference("12 of 1.50\n", "13 of 1.50\n", "About")
-    assert not difference("[Once upon] a\n", "[Once upon] b\n", "For example")
-    assert difference("[Once upon] a\n", "Traceback\n", "For example")
-
-
-@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
-def test_chapters_have_the_same_form(page):
-    assert len(CHAPTERS) == 7
-    text = page.read_text(encoding="utf-8")
-    assert re.match(r"# \d\. .*\n\nAfter this chapter you can ", text)
-    last = text.split("\n## The same in minigpt\n")[1]
-    assert "`minigpt/" in last and "```python" in last
-    index = (FOLDER / "index.md").read_text(encoding="utf-8")
-    assert f"[{text.splitlines()[0][5:]}]({page.name})" in index
-    # Every box belongs to a block of code.
-    assert sum(bool(shown) for *_, shown in BLOCK.findall(text)) == text.count("```text")
-
-
 def test_the_code_prints_what_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     variables: dict[str, object] = {"__name__": "__main__"}

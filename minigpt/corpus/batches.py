@@ -12,9 +12,9 @@ import numpy as np
 
 from minigpt.errors import UserError
 
-# The order of up to this many windows is stored. With another value, runs on larger texts would have other
-# batches.
+# More windows than this are read from blocks in turn. With other values, runs would have other batches.
 MAX_STORED_ORDER = 2**24
+BLOCKS = 2**12
 
 
 def windows_in_pass(n_tokens: int, max_len: int) -> int:
@@ -89,31 +89,35 @@ def training_batch(
         # Python integers do not overflow.
         pass_index, position = divmod(int(step) * batch_size + row, windows)
         count = min(batch_size - row, windows - position)
-        draw, order = _pass_order(seed, pass_index, windows)
-        chosen = order[position : position + count].astype(np.int64)
+        draw, blocks, order = _pass_order(seed, pass_index, windows)
+        rows, columns = divmod(np.arange(position, position + count), len(blocks))
+        chosen = blocks[columns] * len(order) + order[np.minimum(rows, len(order) - 1)]
+        # The last windows, fewer than there are blocks, are in no block.
+        chosen = np.where(rows < len(order), chosen, np.arange(position, position + count))
         starts[row : row + count] = chosen * max_len + draw % max_len
         row += count
     # A plain array view avoids the overhead of memmap for every derived array.
-    rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
-    return rows[:, :-1], rows[:, 1:]
+    drawn = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
+    return drawn[:, :-1], drawn[:, 1:]
 
 
 # Two entries, because a batch can span the end of a pass.
 @functools.lru_cache(maxsize=2)
-def _pass_order(seed: int, pass_index: int, windows: int) -> "tuple[int, np.ndarray | Permutation]":
-    """Returns a random number for the offset of a pass, and a permutation of its windows.
+def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """Returns what the order of a pass is made of.
 
-    The permutation of more than `MAX_STORED_ORDER` windows is computed for each batch: it would need 16
-    bytes of memory for each window.
+    The windows of a large text are in blocks of the same size. In each round, every block gives the window
+    at one place, the same for all blocks. Smaller texts are one block.
+
+    Returns:
+      a random number for the offset of the pass; the order of the blocks, int64[n]; and the order of the
+      places in a block, uint32[windows // n].
     """
+    n_blocks = BLOCKS if windows > MAX_STORED_ORDER else 1
     # The raw stream of a bit generator is the same in every version of NumPy.
-    generator = np.random.PCG64([seed, pass_index])
-    if windows > MAX_STORED_ORDER:
-        raw = generator.random_raw(KEYS + 1)
-        return int(raw[0]), Permutation(windows, raw[1:])
-    raw = generator.random_raw(windows + 1)
-    order = np.argsort(raw[1:], kind="stable")
-    return int(raw[0]), order.astype(np.uint32)
+    raw = np.random.PCG64([seed, pass_index]).random_raw(1 + windows // n_blocks + n_blocks)
+    order = np.argsort(raw[1:-n_blocks], kind="stable")
+    return int(raw[0]), np.argsort(raw[-n_blocks:], kind="stable"), order.astype(np.uint32)
 
 
 def eval_windows(
@@ -143,72 +147,3 @@ def eval_windows(
             targets[row, :size] = ids[start + 1 : start + size + 1]
             weights[row, overlap if start else 0 : size] = 1
         yield inputs, targets, weights
-
-
-_ROUNDS = 8
-# Numbers of random bits that the keys of a permutation need.
-KEYS = _ROUNDS
-# The odd multipliers of SplitMix64 (Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number
-# Generators").
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-
-class Permutation:
-    """A permutation of the numbers below a size, the same for the same keys.
-
-    A number is divided into two halves of bits. In each round, one half is combined with a function of the
-    other one by exclusive or, which can be undone: a Feistel network (Luby and Rackoff 1988, "How to
-    Construct Pseudorandom Permutations from Pseudorandom Functions"). It permutes the numbers of a whole
-    number of bits. A result that is too large is permuted again until it is below the size: cycle walking
-    (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains"). On average, this takes fewer than two
-    times.
-
-    Args:
-      size: 1 ≤ size ≤ 2**62.
-      keys: uint64[KEYS], random.
-    """
-
-    def __init__(self, size: int, keys: np.ndarray) -> None:
-        if not 1 <= size <= 2**62:
-            raise ValueError(f"size = {size}: should be from 1 to 2**62")
-        if len(keys) != KEYS:
-            raise ValueError(f"{len(keys)} keys; expected {KEYS}")
-        self._size = size
-        self._keys = keys.astype(np.uint64)
-        bits = max(2, (size - 1).bit_length())
-        self._low_bits = np.uint64(bits // 2)
-        self._low_mask = np.uint64(2 ** (bits // 2) - 1)
-        self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, positions: slice | np.ndarray) -> np.ndarray:
-        """Returns the numbers at some positions, int64.
-
-        Args:
-          positions: a slice with a step of 1, or int[n], non-negative and below the size.
-        """
-        if isinstance(positions, slice):
-            positions = np.arange(*positions.indices(self._size))
-        found = self._permute(positions.astype(np.uint64))
-        while (outside := np.flatnonzero(found >= np.uint64(self._size))).size:
-            found[outside] = self._permute(found[outside])
-        return found.astype(np.int64)
-
-    def _permute(self, numbers: np.ndarray) -> np.ndarray:
-        high, low = numbers >> self._low_bits, numbers & self._low_mask
-        for index, key in enumerate(self._keys):
-            if index % 2:
-                low = low ^ (_mix(high, key) & self._low_mask)
-            else:
-                high = high ^ (_mix(low, key) & self._high_mask)
-        return (high << self._low_bits) | low
-
-
-def _mix(half: np.ndarray, key: np.uint64) -> np.ndarray:
-    """Returns the finalizer of SplitMix64 of each number and a key."""
-    mixed = half ^ key
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return mixed ^ (mixed >> np.uint64(31))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import DIALOGUE_COLUMNS, Faults, format_of, open_rows
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
@@ -47,21 +47,18 @@ class Dialogues(TextFiles):
 
     def log_notes(self) -> None:
         """Logs which files are skipped."""
-        if self._skipped:
-            logger.info("%s", self._skipped)
+        self._log_skipped()
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         if format_of(path) is None:
             raise UserError(
                 f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
             )
-        faults = Faults(path, f"should be an object with {SHAPES}")
-        for number, row in open_rows(path, faults):
+        for number, row in enumerate(open_rows(path), start=1):
             try:
                 yield Piece(document(row), True)
             except UserError as error:
-                faults.add(number, str(error.problems[0]))
-        faults.check()
+                raise UserError(f"{path}: row {number:,}: {error}") from None
 
 
 def document(row: Mapping[str, Any]) -> bytes:

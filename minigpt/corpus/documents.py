@@ -1,14 +1,13 @@
 """Documents in one memory-mapped file: their boundaries, and how they are cut into pieces."""
 
 import mmap
-import os
 import re
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,13 +33,11 @@ class Documents:
       text: the whole text.
       spans: int64[N, 2], first byte and end of each document. No document is empty.
       open_end: whether the last document continues beyond its span.
-      file: the file of the text, which may have no name; None if there is no text.
     """
 
     text: mmap.mmap
     spans: np.ndarray
     open_end: bool = False
-    file: "OpenFile | None" = None
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -92,16 +89,6 @@ class Documents:
         return begin + word.end() if word else character_start(self.text, limit)
 
 
-class OpenFile:
-    """A second descriptor of an open file, closed with this object; a child process can inherit it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.descriptor = os.dup(file.fileno())
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
 def character_start(text: mmap.mmap, position: int) -> int:
     """Returns the first byte of the UTF-8 character that includes the byte at `position`."""
     while text[position] & 0xC0 == 0x80:
@@ -133,8 +120,7 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
         text_map = (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if start else mmap.mmap(-1, 1)
         )
-        opened = OpenFile(file) if start else None
-    return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2), file=opened)
+    return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2))
 
 
 def format_size(n_bytes: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
 from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
 from minigpt.corpus.token_ids import Part, PartSizes, ids_dtype, map_ids, write_first_id
@@ -16,7 +17,6 @@ from minigpt.tokenizers import Tokenizer
 
 SUFFIXES = (".bin", ".npy")
 META_FILE = "meta.pkl"
-_EXPECTED = "should be an array of one dimension of integers, not empty"
 _BLOCK_IDS = 4_000_000
 # The ids of one side of the split: integers[n], memory-mapped, of each file.
 Ids = list[np.ndarray]
@@ -51,23 +51,15 @@ class IdFiles:
 
     def check_ids(self, tokenizer: Tokenizer | None) -> list[str]:
         """Returns a line for each file with ids that are negative, or outside the vocabulary."""
-        size, expected = np.inf, "should not be negative"
-        if tokenizer:
-            # Tokens that a list of names does not have are not given.
-            size = len(getattr(tokenizer, "names", tokenizer.pieces))
-            last = f"{size - 1:,}, the last one of the tokenizer ({tokenizer.kind})"
-            expected = f"should be from 0 to {last}"
+        # Tokens that a list of names does not have are not given.
+        size = len(getattr(tokenizer, "names", tokenizer.pieces)) if tokenizer else np.inf
         problems = []
         for path, array in (self.train | self.val).items():
-            count, first = 0, ""
-            for start, ids in _blocks(array):
-                if ids.min() < 0 or ids.max() >= size:
-                    places = np.flatnonzero((ids < 0) | (ids >= size))
-                    first = first or f"the id {ids[places[0]]:,} at position {start + places[0]:,}"
-                    count += len(places)
-            if count:
-                others = f" and {count - 1:,} other id{'s' * (count > 2)}" if count > 1 else ""
-                problems.append(f"{path}: {first}{others}: {expected}")
+            found = [int(i) for ids in _blocks(array) for i in (ids.min(), ids.max())]
+            if min(found) < 0 or max(found) >= size:
+                expected = f"from 0 to {size - 1:,} ({tokenizer.kind})" if tokenizer else "from 0"
+                problem = f"has ids from {min(found):,} to {max(found):,}"
+                problems.append(f"{path}: {problem}; should be {expected}")
         return problems
 
     def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:
@@ -85,37 +77,24 @@ class IdFiles:
         return [ids[:end] for ids, end in cut], [ids[end:] for ids, end in cut]
 
 
-def _blocks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the ids of a file in blocks, each with its position."""
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields the ids of a file in blocks."""
     for start in range(0, len(array), _BLOCK_IDS):
-        yield start, np.asarray(array[start : start + _BLOCK_IDS])
+        yield np.asarray(array[start : start + _BLOCK_IDS])
 
 
 def _open(path: Path) -> np.ndarray:
     """Maps the ids of a file into memory; a `UserError` if it holds none."""
-    if not path.exists():
-        raise UserError(f"{path}: no such file or folder")
-    if path.suffix not in SUFFIXES or not path.is_file():
+    if path.suffix not in SUFFIXES:
         kinds = " or ".join(SUFFIXES)
         raise UserError(f"{path}: should be a {kinds} file of token ids, or a folder with some")
     try:
-        if path.suffix == ".npy":
-            ids = np.load(path, mmap_mode="r")
-        elif (size := path.stat().st_size) % 2 or not size:
-            raise UserError(f"{path}: has {size:,} bytes; should have two for each id")
-        else:
-            ids = np.memmap(path, "<u2", mode="r")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        # What NumPy says of arrays that cannot be memory-mapped.
-        is_objects = "objects in dtype" in str(error)
-        found = "an array of objects" if is_objects else "cut off, or no .npy file"
-        raise UserError(f"{path}: {found}; {_EXPECTED}") from None
-    if not isinstance(ids, np.ndarray):
-        raise UserError(f"{path}: several arrays; {_EXPECTED}")
+        is_npy = path.suffix == ".npy"
+        ids = open_memmap(path, mode="r") if is_npy else np.memmap(path, "<u2", mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-        raise UserError(f"{path}: holds {ids.dtype}{list(ids.shape)}; {_EXPECTED}")
+        raise UserError(f"{path}: should be an array of one dimension of integers, not empty")
     return ids
 
 
@@ -160,7 +139,7 @@ def write_given_ids(
     """Writes given ids as a part; the result is that of `token_ids.write_ids`."""
     write_first_id(file, tokenizer)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
-    for _, ids in (block for array in arrays for block in _blocks(array)):
+    for ids in (block for array in arrays for block in _blocks(array)):
         ids = ids.astype(ids_dtype(tokenizer))
         counts += np.bincount(ids, minlength=len(counts))
         file.write(ids.tobytes())

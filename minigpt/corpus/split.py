@@ -52,8 +52,7 @@ def split_corpus(
         replace(documents, spans=np.concatenate([part.spans for part in parts]))
         for parts in zip(*sides, strict=True)
     )
-    # 64 bits of different documents are the same in one of 10 million pairs of a million documents each.
-    copies = np.isin(_digests(train)[:, 0], _digests(val)[:, 0])
+    copies = np.isin(_digests(train), _digests(val))
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
@@ -151,9 +150,8 @@ def count_duplicates(documents: Documents, pairs: bool) -> int:
     """Returns how many documents, or pairs of them, are equal to an earlier one."""
     digests = _digests(documents)
     # The digests of a source and its target, next to each other, are the digest of the pair.
-    found = digests.reshape(len(digests) // 2, 4) if pairs else digests
-    _, is_first = _sorted_by_digest(found)
-    return int(len(found) - is_first.sum())
+    found = digests.view("S32") if pairs else digests
+    return len(found) - len(np.unique(found))
 
 
 def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.ndarray:
@@ -170,41 +168,24 @@ def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.n
 
 def _group_equal(documents: Documents, step: int) -> np.ndarray:
     """Numbers the different texts of every `step`-th document by first occurrence, int64[N / step]."""
-    order, is_first = _sorted_by_digest(_digests(documents, step))
-    # Equal texts are in the order of the source, so the first of them is the first occurrence.
-    firsts = order[is_first]
-    group_of = np.empty(len(firsts), np.int64)
-    group_of[np.argsort(firsts)] = np.arange(len(firsts))
-    groups = np.empty(len(order), np.int64)
-    groups[order] = np.repeat(group_of, np.diff(np.append(np.flatnonzero(is_first), len(order))))
-    return groups
-
-
-def _sorted_by_digest(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the stable order of digests, and which of them, in this order, differ from the one before."""
-    order = np.lexsort(digests.T)
-    is_first = np.ones(len(digests), bool)
-    is_first[1:] = False
-    for column in digests.T:
-        ordered = column[order]
-        is_first[1:] |= ordered[1:] != ordered[:-1]
-    return order, is_first
+    _, first, groups = np.unique(_digests(documents, step), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[groups]
 
 
 def _digests(documents: Documents, step: int = 1) -> np.ndarray:
-    """Returns 128 bits of BLAKE2b of every `step`-th document, uint64[N / step, 2].
+    """Returns 128 bits of BLAKE2b of every `step`-th document, S16[N / step].
 
     A Python object for each digest would need several times their memory.
     """
     spans = documents.spans[::step]
-    digests = np.empty((len(spans), 2), np.uint64)
+    digests = np.empty(len(spans), "S16")
     text = memoryview(documents.text)
     for begin in range(0, len(spans), _DIGESTS_AT_ONCE):
         block = spans[begin : begin + _DIGESTS_AT_ONCE].tolist()
         joined = b"".join(
             hashlib.blake2b(text[start:stop], digest_size=16).digest() for start, stop in block
         )
-        digests[begin : begin + len(block)] = np.frombuffer(joined, np.uint64).reshape(-1, 2)
+        digests[begin : begin + len(block)] = np.frombuffer(joined, "S16")
         documents.release_pages()
     return digests
 

@@ -1,6 +1,6 @@
 """The user's files of text or of pairs: finds them, checks them and reads them in pieces.
 
-All problems are reported at once.
+The problems of all files are reported at once, one line for each file.
 """
 
 import functools
@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
 _WILDCARDS = frozenset("*?[")
-_NOT_REGULAR = "not a regular file"
+_LINK, _RUN = "links that lead out of the folder", "run directories"
 
 logger = logging.getLogger(__name__)
 
@@ -83,15 +84,13 @@ class TextFiles:
         self.path_numbers: list[int] = []
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
-        self._skipped = _Skipped()
-        seen = set()
+        skipped = _Skipped()
+        # What is named itself is read: a link to a folder is not among the files.
+        seen, named = set(), {_real(Path(path).expanduser()) for path in paths}
         for number, path in enumerate(paths):
-            skipped = _Skipped()
             found = _find(str(path), self.suffixes, skipped)
-            self._skipped.add(skipped)
             if not found:
-                problem = _nothing_found(str(path), self.suffixes)
-                self.problems.append(f"{problem}; {skipped}" if skipped else problem)
+                self.problems.append(_nothing_found(str(path), self.suffixes, skipped))
             for file in found:
                 # If a file is named twice, its copy could be on the other side of the split.
                 if (real := _real(file)) in seen:
@@ -103,9 +102,11 @@ class TextFiles:
                 else:
                     # A pipe cannot be read twice: once for the fingerprint, once for the text.
                     missing = "a broken link" if file.is_symlink() else "no such file"
-                    self.problems.append(f"{file}: {_NOT_REGULAR if file.exists() else missing}")
-        # A link to a folder is not among the files.
-        self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
+                    problem = "not a regular file" if file.exists() else missing
+                    self.problems.append(f"{file}: {problem}")
+        self._skipped = _Skipped(
+            {path: kind for path, kind in skipped.items() if _real(path) not in seen | named}
+        )
 
     def log_notes(self) -> None:
         """Logs which files are skipped, and which columns are read.
@@ -119,11 +120,14 @@ class TextFiles:
                 columns.setdefault(rows.text_column(path, self._field), []).append(path)
             except UserError:
                 self._check()
-        if self._skipped:
-            logger.info("%s", self._skipped)
+        self._log_skipped()
         for column, files in columns.items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
+
+    def _log_skipped(self) -> None:
+        if self._skipped:
+            logger.info("%s", self._skipped)
 
     @property
     def has_columns(self) -> bool:
@@ -191,7 +195,7 @@ class TextFiles:
         """
         for path in self._files:
             if self._format(path):
-                for number, row in rows.open_texts(path, self._field, rows.Faults(path)):
+                for number, row in enumerate(rows.open_texts(path, self._field), start=1):
                     if text in row:
                         return path, f"row {number:,}"
                 continue
@@ -206,12 +210,9 @@ class TextFiles:
         return None
 
     def _documents(self, path: Path) -> Iterator[Piece]:
-        """Yields the documents of one file; raises UserError with all its problems."""
+        """Yields the documents of one file; raises UserError with its first problem."""
         if self._format(path):
-            faults = rows.Faults(path)
-            for _, row in rows.open_texts(path, self._field, faults):
-                yield Piece(row, True)
-            faults.check()
+            yield from (Piece(row, True) for row in rows.open_texts(path, self._field))
             return
         blocks = rows.checked_blocks(path)
         if self._separator:
@@ -241,45 +242,13 @@ def read_texts(
     return documents
 
 
-class _Skipped:
-    """Files, runs and links that are not read, because they were found in a folder, not named."""
-
-    def __init__(self) -> None:
-        self.hidden: set[Path] = set()
-        self.links: set[Path] = set()
-        self.runs: set[Path] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self.hidden or self.links or self.runs)
+class _Skipped(dict[Path, str]):
+    """What was found in a folder and is not read because it was not named: path → kind."""
 
     def __str__(self) -> str:
-        kinds = [
-            f"{len(found):,} {one if len(found) == 1 else several}"
-            for found, one, several in (
-                (self.hidden, "hidden file", "hidden files"),
-                (self.runs, "run directory", "run directories"),
-                (
-                    self.links,
-                    "link that leads out of the folder",
-                    "links that lead out of the folder",
-                ),
-            )
-            if found
-        ]
-        verb = "is" if len(self.hidden | self.links | self.runs) == 1 else "are"
-        listed = " and ".join([", ".join(kinds[:-1]), kinds[-1]] if kinds[1:] else kinds)
-        return f"{listed} {verb} skipped; to read one, give its own path"
-
-    def add(self, other: "_Skipped") -> None:
-        self.hidden |= other.hidden
-        self.links |= other.links
-        self.runs |= other.runs
-
-    def remove(self, read: set[Path]) -> None:
-        """Removes those that were also named themselves, by their real paths."""
-        self.hidden = {file for file in self.hidden if _real(file) not in read}
-        self.links = {link for link in self.links if _real(link) not in read}
-        self.runs = {run for run in self.runs if _real(run) not in read}
+        counts = Counter(self.values())
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
+        return f"skipped: {kinds}; to read one, give its own path"
 
 
 def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
@@ -302,9 +271,9 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
             matches.setdefault(_real(match), match)
         for match in sorted(matches.values()):
             if not _real(match).is_relative_to(folder):
-                skipped.links.add(match)
+                skipped[match] = _LINK
             elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
-                skipped.runs.update(runs)
+                skipped |= dict.fromkeys(runs, _RUN)
             elif match.is_dir():
                 files += _below(match, suffixes, skipped)
             else:
@@ -317,7 +286,7 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
     real_folder, files = _real(folder), []
     for parent, folders, names in os.walk(folder):
         if _is_run(Path(parent)) and Path(parent) != folder:
-            skipped.runs.add(Path(parent))
+            skipped[Path(parent)] = _RUN
             folders.clear()
             continue
         linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
@@ -328,11 +297,11 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
             candidates = saved + [name for name in candidates if not name.endswith(".arrow")]
         for path in (Path(parent, name) for name in linked + candidates):
             if path.is_symlink() and not _real(path).is_relative_to(real_folder):
-                skipped.links.add(path)
+                skipped[path] = _LINK
             elif path.name in linked:
                 continue  # Its files are found where they are.
             elif any(part.startswith(".") for part in path.relative_to(folder).parts):
-                skipped.hidden.add(path)
+                skipped[path] = "hidden files"
             else:
                 files.append(path)
     return sorted(files)
@@ -389,17 +358,13 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
+def _nothing_found(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> str:
     if not path:
         return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
+    problem = "no file matches" if _WILDCARDS.intersection(path) else "no such file or folder"
     if os.path.isdir(Path(path).expanduser()):
-        *others, last = (
-            f"*{suffix}" for suffix in suffixes if not suffix.endswith(rows.COMPRESSIONS)
-        )
-        return f"{path}: a folder without any {', '.join(others)} or {last} below it"
-    if _WILDCARDS.intersection(path):
-        return f"{path}: no file matches"
-    return f"{path}: no such file or folder"
+        problem = f"a folder without files of the kinds {', '.join(suffixes)}"
+    return f"{path}: {problem}; {skipped}" if skipped else f"{path}: {problem}"
 
 
 def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
@@ -414,9 +379,6 @@ def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
     yield Piece(rest, True)
 
 
-MAX_LINES_SHOWN = 5
-
-
 class PairFiles(TextFiles):
     """Files, folders (every `*.tsv` and `*.txt` below) and globs with SOURCE tab TARGET on each line.
 
@@ -428,27 +390,15 @@ class PairFiles(TextFiles):
     has_rows: ClassVar[bool] = False
 
     def _documents(self, path: Path) -> Iterator[Piece]:
-        faults: dict[str, list[int]] = {}
-        lines_with_more_columns = 0
+        has_more = False
         for number, line in enumerate(rows.lines(rows.checked_blocks(path)), start=1):
-            columns = line.split(b"\t")
-            source, target = (column.strip() for column in [*columns, b""][:2])
-            if source and target:
-                lines_with_more_columns += len(columns) > 2
-                yield Piece(source, True)
-                yield Piece(target, True)
-                continue
-            side = "target" if source else "source"
-            fault = "no tab" if len(columns) < 2 else f"an empty {side} sentence"
-            faults.setdefault(fault, []).append(number)
-        if faults:
-            raise UserError(*(_fault(path, fault, lines) for fault, lines in faults.items()))
-        if lines_with_more_columns:
-            logger.info(
-                "%s: %s more than two columns; only the first two are read",
-                path,
-                _lines_have(lines_with_more_columns),
-            )
+            sides = [column.strip() for column in line.split(b"\t")]
+            if len(sides) < 2 or not all(sides[:2]):
+                raise UserError(f"{path}: line {number:,}: should be SOURCE, a tab, TARGET")
+            has_more = has_more or len(sides) > 2
+            yield from (Piece(side, True) for side in sides[:2])
+        if has_more:
+            logger.info("%s: has more than two columns; only the first two are read", path)
 
 
 def read_pairs(paths: Sequence[str | Path]) -> Documents:
@@ -460,16 +410,3 @@ def read_pairs(paths: Sequence[str | Path]) -> Documents:
     files = PairFiles(paths)
     files.log_notes()
     return ingest(files.pieces())
-
-
-def _fault(path: Path, fault: str, lines: list[int]) -> str:
-    shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN]))
-    more = f" and {len(lines) - MAX_LINES_SHOWN:,} more" if len(lines) > MAX_LINES_SHOWN else ""
-    return (
-        f"{path}: {_lines_have(len(lines))} {fault} (line{'s' * (len(lines) > 1)} {shown}{more});"
-        " each should be SOURCE, a tab, TARGET"
-    )
-
-
-def _lines_have(count: int) -> str:
-    return "1 line has" if count == 1 else f"{count:,} lines have"

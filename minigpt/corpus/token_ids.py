@@ -6,10 +6,10 @@ In a corpus of pairs every sentence is a document, each source before its target
 
 import logging
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 import numpy as np
@@ -17,11 +17,18 @@ import numpy as np
 from minigpt.corpus.documents import Documents, Piece, format_size, ingest
 from minigpt.tokenizers import Tokenizer
 
-ENCODE_CHARACTERS = 4_000_000
-_ENCODE_TEXTS = 50_000
+# Bytes and texts that are encoded at a time: enough work for all cores, little memory.
+GROUP_BYTES = 4_000_000
+_GROUP_TEXTS = 50_000
+# Of a group that one process of several encodes: fewer than it would divide among threads.
+POOL_GROUP_BYTES = 500_000
 _SECONDS_BETWEEN_MESSAGES = 15
 
 Encode = Callable[[list[str]], list[np.ndarray]]
+# Texts, and whether each of them ends a document.
+Group = tuple[list[str], list[bool]]
+# Yields the ids of each group, in order, as `encode_group` returns them.
+Pool = Callable[[Iterator[Group]], Iterator[np.ndarray]]
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +73,7 @@ def encode_texts(
     Args:
       texts: the documents.
       tokenizer: their tokenizer.
-      encode: as for `encode_pieces`.
+      encode: encodes texts; None: `tokenizer.encode_many`.
     """
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)
@@ -91,7 +98,11 @@ def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
 
 
 def write_ids(
-    file: IO[bytes], documents: Documents, tokenizer: Tokenizer, encode: Encode | None = None
+    file: IO[bytes],
+    documents: Documents,
+    tokenizer: Tokenizer,
+    encode: Encode | None = None,
+    pool: Pool | None = None,
 ) -> tuple[PartSizes, np.ndarray]:
     """Writes the ids of documents.
 
@@ -99,17 +110,20 @@ def write_ids(
       file: to write to.
       documents: the documents.
       tokenizer: their tokenizer.
-      encode: as for `encode_pieces`.
+      encode: encodes texts; None: `tokenizer.encode_many`.
+      pool: encodes groups of texts with the tokenizer, in place of `encode`.
     Returns:
       the part's sizes, and how often each token is a target, int64[V].
     """
     write_first_id(file, tokenizer)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
-    progress = Progress(documents.bytes)
-    pieces = documents.pieces()
-    for bytes_done in encode_pieces(file, pieces, tokenizer, counts, ENCODE_CHARACTERS, encode):
-        progress.add(bytes_done)
-    return part_sizes(documents, tokenizer, counts), counts
+    encode_one = partial(encode_group, tokenizer, encode=encode)
+    groups = _groups(documents, POOL_GROUP_BYTES if pool else GROUP_BYTES)
+    for block in pool(groups) if pool else map(encode_one, groups):
+        counts += np.bincount(block, minlength=len(counts))
+        file.write(block.astype(ids_dtype(tokenizer)).tobytes())
+    unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
+    return PartSizes(int(counts.sum()), len(documents), documents.bytes, unknown), counts
 
 
 def write_first_id(file: IO[bytes], tokenizer: Tokenizer) -> None:
@@ -117,64 +131,15 @@ def write_first_id(file: IO[bytes], tokenizer: Tokenizer) -> None:
     file.write(np.array([tokenizer.end_id], ids_dtype(tokenizer)).tobytes())
 
 
-def encode_pieces(
-    file: IO[bytes],
-    pieces: Iterable[tuple[str, bool]],
-    tokenizer: Tokenizer,
-    counts: np.ndarray,
-    group_characters: int,
-    encode: Encode | None = None,
-) -> Iterator[int]:
-    """Writes the ids of pieces, and an end token after each piece that ends a document.
-
-    Args:
-      file: to write to.
-      pieces: as `Documents.pieces` yields them.
-      tokenizer: encodes them.
-      counts: int64[V]; the number of occurrences of each id is added.
-      group_characters: about how many characters are encoded at a time. Does not change the ids.
-      encode: encodes texts; None: `tokenizer.encode_many`.
-    Yields:
-      the UTF-8 bytes of each group of pieces that is written.
-    """
-    dtype = ids_dtype(tokenizer)
+def encode_group(tokenizer: Tokenizer, group: Group, encode: Encode | None = None) -> np.ndarray:
+    """Returns the ids of texts, int32[n], and an end token after each text that ends a document."""
     end = np.array([tokenizer.end_id], np.int32)
-    encode = encode or tokenizer.encode_many
-    for texts, ends in _groups(pieces, group_characters):
-        rows = []
-        for ids, ends_document in zip(encode(texts), ends, strict=True):
-            rows += [ids, end] if ends_document else [ids]
-        block = np.concatenate(rows)
-        counts += np.bincount(block, minlength=len(counts))
-        file.write(block.astype(dtype).tobytes())
-        yield sum(len(text.encode()) for text in texts)
-
-
-def part_sizes(documents: Documents, tokenizer: Tokenizer, counts: np.ndarray) -> PartSizes:
-    """Returns the sizes of a part. `counts` says how often each token is a target, int64[V]."""
-    unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
-    return PartSizes(int(counts.sum()), len(documents), documents.bytes, unknown)
-
-
-class Progress:
-    """Logs how much of a text is tokenized, at most every few seconds.
-
-    Args:
-      total: bytes of the text.
-    """
-
-    def __init__(self, total: int) -> None:
-        self._done, self._total = 0, format_size(total)
-        self._last_message = time.monotonic()
-        self._lock = threading.Lock()
-
-    def add(self, n_bytes: int) -> None:
-        """Records that more bytes are tokenized. May be called from several threads."""
-        with self._lock:
-            self._done += n_bytes
-            if time.monotonic() - self._last_message > _SECONDS_BETWEEN_MESSAGES:
-                self._last_message = time.monotonic()
-                logger.info("tokenized %s of %s", format_size(self._done), self._total)
+    rows = []
+    for ids, ends_document in zip(
+        (encode or tokenizer.encode_many)(group[0]), group[1], strict=True
+    ):
+        rows += [ids, end] if ends_document else [ids]
+    return np.concatenate(rows)
 
 
 def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
@@ -203,19 +168,22 @@ def ids_dtype(tokenizer: Tokenizer) -> type:
     return np.uint16 if tokenizer.vocab_size <= 65535 else np.uint32
 
 
-def _groups(
-    pieces: Iterable[tuple[str, bool]], group_characters: int
-) -> Iterator[tuple[list[str], list[bool]]]:
-    """Yields pieces and their ends in groups: enough work for all cores, little memory."""
+def _groups(documents: Documents, group_bytes: int) -> Iterator[Group]:
+    """Yields the pieces of documents in groups, and logs how much of the text was read."""
     texts: list[str] = []
     ends: list[bool] = []
-    characters = 0
-    for text, ends_document in pieces:
-        texts.append(text)
+    size = done = 0
+    last_message = time.monotonic()
+    for start, stop, ends_document in documents.piece_spans():
+        texts.append(documents.text[start:stop].decode())
         ends.append(ends_document)
-        characters += len(text)
-        if characters >= group_characters or len(texts) >= _ENCODE_TEXTS:
+        size += stop - start
+        if size >= group_bytes or len(texts) >= _GROUP_TEXTS:
             yield texts, ends
-            texts, ends, characters = [], [], 0
+            done += size
+            texts, ends, size = [], [], 0
+        if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
+            last_message = time.monotonic()
+            logger.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
     if texts:
         yield texts, ends

@@ -6,11 +6,9 @@ The key is a hash of the text and of all settings that determine the ids. It is 
 a run records.
 """
 
-import errno
 import hashlib
 import json
 import logging
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,15 +24,14 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
+from minigpt.corpus.encode_pool import encode_in_processes
 from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
-from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, text_ends, write_ids
+from minigpt.corpus.token_ids import Part, PartSizes, map_ids, text_ends, write_ids
 from minigpt.errors import UserError, gathering
-from minigpt.interrupts import Interrupted
-from minigpt.storage.atomic import atomic_folder, publish_folder, replace_file, resumable_folder
+from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
 from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
@@ -42,8 +39,9 @@ from minigpt.tokenizers.given import GivenTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 FORMAT_VERSION = 3
-_ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 _LEARN_PIECE_BYTES = 64_000
+# Bytes of text up to which it is tokenized without other processes.
+POOL_BYTES = 2**25
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
 
 logger = logging.getLogger(__name__)
@@ -79,8 +77,6 @@ def open_corpus(
     data: DataConfig,
     tokenizer: TokenizerConfig,
     existing: Tokenizer | None = None,
-    *,
-    shard_bytes: int = SHARD_BYTES,
 ) -> Corpus:
     """Returns the token ids of a text from the cache folder, and creates them if they are missing.
 
@@ -88,13 +84,11 @@ def open_corpus(
       data: the source of the text.
       tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
-      shard_bytes: a text with more bytes is tokenized by several processes, each about this many bytes at
-        a time. Does not change the ids.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        store = _Store(data, tokenizer, existing, shard_bytes)
+        store = _Store(data, tokenizer, existing)
         if isinstance(store.source, TextFiles):
             store.source.log_notes()
         corpus = store.open()
@@ -140,9 +134,7 @@ def reopen_corpus(
     """
     with _cache_errors():
         store = _Store(data, tokenizer, existing)
-        if not store.has_fingerprint(fingerprint):
-            return None
-        return replace(store.open(), fingerprint=fingerprint)
+        return store.open() if store.folder.name == fingerprint else None
 
 
 @contextmanager
@@ -164,7 +156,6 @@ class _Store:
         data: DataConfig,
         config: TokenizerConfig,
         existing: Tokenizer | None,
-        shard_bytes: int = SHARD_BYTES,
     ) -> None:
         self.data = data
         self.config = config
@@ -185,8 +176,6 @@ class _Store:
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
-        # Several processes would not know the format of dialogues.
-        self.shard_bytes = sys.maxsize if self.is_dialogues else shard_bytes
         if existing and self.is_dialogues and existing.chat is None:
             existing = existing.with_chat()
         self.existing = existing
@@ -219,12 +208,8 @@ class _Store:
 
     @property
     def folder(self) -> Path:
-        return cache_folder() / "tokens" / _key(self.settings)
-
-    def has_fingerprint(self, fingerprint: str) -> bool:
-        """Returns whether a run recorded the fingerprint of this text and these settings."""
-        # The second one is that of runs of commit 8854410 whose text has equal documents.
-        return fingerprint in (_key(self.settings), _key(self.settings | {"split_rule": 2}))
+        key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+        return cache_folder() / "tokens" / key
 
     def open(self) -> Corpus:
         """Returns the corpus; creates the store if it is not there."""
@@ -259,55 +244,19 @@ class _Store:
             numbers = path_numbers(parts[0], path_bytes)
             of_paths = np.bincount(numbers, minlength=len(path_bytes))
             meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
-        if not self.ids and max(part.bytes for part in parts) > self.shard_bytes:
-            return self._make_large(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
-        for attempts_left in (2, 1, 0):
-            try:
-                with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, parts[0], parts[1], tokenizer, meta, self.shard_bytes)
-                    # The files are mapped first: once published, another process may replace them.
-                    corpus = read_store(unfinished)
-            except OSError as error:
-                if error.errno not in _ALREADY_EXISTS or not attempts_left:
-                    raise
-                # Another process has published a store of the same key first.
-                corpus = read_store(folder)
-            if corpus is not None:
-                return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
-        raise RuntimeError(f"{folder}: a new token store cannot be read back")
-
-    def _make_large(
-        self, folder: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
-    ) -> Corpus:
-        """Writes the store of a large text, or continues to write it."""
-        with resumable_folder(folder) as unfinished:
-            # Another process may have published it while this one waited.
-            corpus = read_store(folder)
-            if corpus is not None:
-                shutil.rmtree(unfinished)
-            else:
-                # The files are mapped first: once published, another process may replace them.
-                corpus = read_store(unfinished) or self._write_large(unfinished, parts, meta)
-                for shards in unfinished.glob("shards-*"):
-                    shutil.rmtree(shards)
-                publish_folder(unfinished, folder, replace=folder.exists())
-        return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
-
-    def _write_large(
-        self, unfinished: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
-    ) -> Corpus:
-        tokenizer = saved_tokenizer(unfinished) or self._tokenizer(parts[0])
         try:
-            write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
-        except KeyboardInterrupt:
-            logger.info("interrupted; what is tokenized is kept: the same command continues")
-            raise Interrupted from None
-        corpus = read_store(unfinished)
-        if corpus is None:
-            shutil.rmtree(unfinished)
-            raise RuntimeError(f"{unfinished}: a new token store cannot be read back")
-        return corpus
+            with atomic_folder(folder, replace=True) as unfinished:
+                write_store(unfinished, parts[0], parts[1], tokenizer, meta)
+                # The files are mapped first: once published, another process may replace them.
+                corpus = read_store(unfinished)
+        except OSError:
+            # Another process may have published a store of the same key first.
+            corpus = read_store(folder)
+            if corpus is None:
+                raise
+        assert corpus is not None, "A new token store cannot be read back."
+        return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
     def _tokenizer(self, train: Documents) -> Tokenizer:
         if self.existing:
@@ -316,27 +265,20 @@ class _Store:
         return learned.with_chat() if self.is_dialogues else learned
 
 
-def _key(settings: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
 def write_store(
     folder: Path,
     train: Documents | Ids,
     val: Documents | Ids,
     tokenizer: Tokenizer,
     meta: dict[str, Any],
-    shard_bytes: int,
 ) -> None:
     """Writes the files of a store.
 
     Args:
-      folder: empty, or with the files of a call that was interrupted.
+      folder: empty.
       train, val: the documents of both sides, or their ids.
       tokenizer: encodes documents.
       meta: additional entries of `meta.json`.
-      shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
-        `folder/shards-SIDE`, can be removed afterwards.
     """
     tokenizer.save(folder / "tokenizer")
     if size := sum(part.bytes for part in (train, val) if isinstance(part, Documents)):
@@ -346,28 +288,21 @@ def write_store(
         with open(folder / f"{name}.bin", "wb") as file:
             if not isinstance(part, Documents):
                 sizes, counts = write_given_ids(file, part, tokenizer)
-            elif part.bytes > shard_bytes:
-                shards = folder / f"shards-{name}"
-                counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
-                sizes = part_sizes(part, tokenizer, counts)
-            else:
-                is_dialogues = meta.get("settings", {}).get("dialogues")
-                encode = partial(encode_documents, tokenizer) if is_dialogues else None
+            elif meta.get("settings", {}).get("dialogues"):
+                encode = partial(encode_documents, tokenizer)
                 sizes, counts = write_ids(file, part, tokenizer, encode)
+            else:
+                pool = partial(encode_in_processes, folder=folder / "tokenizer")
+                # In a frozen application, the executable is the application.
+                starts = sys.executable and not getattr(sys, "frozen", False)
+                is_large = part.bytes > POOL_BYTES and starts
+                sizes, counts = write_ids(file, part, tokenizer, pool=pool if is_large else None)
         meta[name] = asdict(sizes)
         if name == "train":
             np.save(folder / "counts.npy", counts)
     logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
     meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
     replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
-
-
-def saved_tokenizer(folder: Path) -> Tokenizer | None:
-    """Returns the tokenizer of an unfinished store; None if there is none."""
-    try:
-        return load_tokenizer(folder / "tokenizer")
-    except (OSError, UserError):
-        return None
 
 
 def read_store(folder: Path) -> Corpus | None:
@@ -378,9 +313,7 @@ def read_store(folder: Path) -> Corpus | None:
         if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
             return None
         counts = np.load(folder / "counts.npy")
-        intact = tokenizer.fingerprint() == meta["tokenizer"] and (
-            counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
-        )
+        intact = tokenizer.fingerprint() == meta["tokenizer"]
         parts = []
         for side in ("train", "val"):
             with open(folder / f"{side}.bin", "rb") as file:

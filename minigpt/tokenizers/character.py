@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer, setting
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.unicode_tables import lower
 
@@ -102,9 +102,8 @@ class CharacterTokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        bytes_in_text = bytes.fromhex(setting(settings, "bytes_in_text", str))
-        characters = setting(settings, "vocabulary", list[str])
-        return cls(characters, bytes_in_text, settings["lowercase"])
+        bytes_in_text = bytes.fromhex(settings["bytes_in_text"])
+        return cls(settings["vocabulary"], bytes_in_text, settings["lowercase"])
 
 
 CODE_POINTS = 0x110000

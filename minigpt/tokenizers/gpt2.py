@@ -14,19 +14,17 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import sentencepiece
-from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer, read_checked_file, setting
+from minigpt.tokenizers.base import Tokenizer, read_checked_file
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
     END_TOKEN,
-    MAX_IDS,
     MERGES_FILE,
     added_bytes,
     check_tokens_and_merges,
@@ -46,8 +44,6 @@ from minigpt.tokenizers.splitting import (
     word_pattern,
 )
 from minigpt.tokenizers.unicode_tables import nfc
-
-Id = Annotated[int, Field(ge=0, lt=MAX_IDS)]
 
 # A byte that never occurs in UTF-8. The graph separates words with it.
 SEPARATOR = 0xFF
@@ -253,23 +249,19 @@ class GPT2Tokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        hashes = setting(settings, "sha256", dict[str, str])
-        encoder_data, merges_data = (
+        hashes = settings["sha256"]
+        encoder, merges = (
             read_checked_file(folder / name, hashes[name]) for name in (ENCODER_FILE, MERGES_FILE)
         )
-        encoder = read_encoder(encoder_data, ENCODER_FILE)
-        special = setting(settings, "special", dict[str, Id])
-        end_id, size = setting(settings, "end_id", Id), setting(settings, "size", Id)
-        if end_id not in special.values() or max([*encoder.values(), *special.values()]) >= size:
-            raise ValueError("an id is outside the vocabulary")
-        merges = read_merges(merges_data, MERGES_FILE)
-        settings = {"added": [], "splitting": "gpt2", **settings}
-        added = read_added_tokens(settings["added"])
-        known = {**encoder, **special}
-        if any(known.get(token.content) != token.id for token in added):
-            raise ValueError("an added token has another id in the vocabulary")
-        splitting = setting(settings, "splitting", Splitting)
-        return cls(encoder, merges, special, end_id, size, added, splitting)
+        return cls(
+            read_encoder(encoder, ENCODER_FILE),
+            read_merges(merges, MERGES_FILE),
+            settings["special"],
+            settings["end_id"],
+            settings["size"],
+            read_added_tokens(settings.get("added", [])),
+            settings.get("splitting", "gpt2"),
+        )
 
     def sentencepiece_model(self) -> bytes:
         """Returns the merges as a serialized sentencepiece `ModelProto` for Latin-1 text.

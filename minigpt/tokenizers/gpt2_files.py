@@ -3,6 +3,9 @@
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from minigpt.errors import UserError
 from minigpt.tokenizers.byte_pair import merged
@@ -11,6 +14,7 @@ END_TOKEN = "<|endoftext|>"
 ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"
 # A vocabulary from an untrusted source must not exhaust memory: every id up to the largest needs some.
 MAX_IDS = 2**24
+_ENCODER = TypeAdapter(dict[str, Annotated[int, Field(ge=0, lt=MAX_IDS)]])
 
 
 @functools.cache
@@ -55,13 +59,10 @@ def read_encoder(data: bytes, name: str) -> dict[str, int]:
       UserError: the file is damaged.
     """
     try:
-        encoder = json.loads(data)
-    except ValueError as error:
-        raise UserError(f"{name}: not valid JSON ({error})") from None
-    if not isinstance(encoder, dict) or not all(
-        type(i) is int and 0 <= i < MAX_IDS for i in encoder.values()
-    ):
-        raise UserError(f"{name}: should be a JSON object, token to id")
+        encoder = _ENCODER.validate_json(data, strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise UserError(f"{name}: should be a JSON object, token to id: {problem}") from None
     if len(set(encoder.values())) < len(encoder):
         raise UserError(f"{name}: two tokens have the same id")
     return encoder
@@ -79,15 +80,14 @@ def read_merges(data: bytes, name: str) -> list[tuple[str, str]]:
     try:
         lines = data.decode().replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not valid UTF-8 at byte {error.start}") from None
+        raise UserError(f"{name}: {error}") from None
     merges = []
     for number, line in enumerate(lines, 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        first, space, second = line.partition(" ")
-        if not (first and space and second) or " " in second:
-            raise UserError(f"{name}: line {number}: {line[:60]!r}: should be two tokens")
-        merges.append((first, second))
+        if line and not (number == 1 and line.startswith("#version")):
+            pair = line.split(" ")
+            if len(pair) != 2 or not all(pair):
+                raise UserError(f"{name}: line {number}: {line[:60]!r}: should be two tokens")
+            merges.append((pair[0], pair[1]))
     return merges
 
 
@@ -114,27 +114,14 @@ def check_tokens_and_merges(
     invalid = next((token for token in encoder if not token or set(token) - set(alphabet)), None)
     if invalid is not None:
         raise UserError(f"{names[0]}: {invalid!r}: not a token in GPT-2's byte alphabet")
-    # No earlier merge makes a + b, so applying them all leaves at least two parts of it.
     ranks: dict[str, int] = {}
     for number, (a, b) in enumerate(merges, 1):
-        problem = None
-        if a + b not in encoder:
-            problem = f"{a + b!r} is not in {names[0]}"
-        elif a + b in ranks:
-            problem = f"an earlier merge makes {a + b!r} too"
-        elif any(len(part) > 1 and part not in ranks for part in (a, b)):
-            problem = "no earlier merge makes one of the two"
-        elif (parts := merged(a + b, ranks, number)) != [a, b]:
-            problem = f"the earlier merges make {' '.join(parts)} of {a + b!r}"
-        if problem:
+        # The earlier merges should make the two parts, and not more.
+        if a + b not in encoder or merged(a + b, ranks, number) != [a, b]:
             raise UserError(
-                f"{names[1]}: merge {number}, {a} {b}: {problem}; the two files do not match"
+                f"{names[1]}: merge {number}, {a} {b}: does not match the earlier ones and {names[0]}"
             )
         ranks[a + b] = number
-    unmade = [token for token in encoder if len(token) > 1 and token not in ranks]
+    unmade = next((token for token in encoder if len(token) > 1 and token not in ranks), None)
     if unmade:
-        more = f" and {len(unmade) - 1:,} more" if len(unmade) > 1 else ""
-        raise UserError(
-            f"{names[0]}: {unmade[0]!r}{more}: no merge in {names[1]} makes it; "
-            "the two files do not match"
-        )
+        raise UserError(f"{names[0]}: {unmade!r}: no merge in {names[1]} makes it")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer, setting
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
@@ -79,8 +79,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        words = setting(settings, "vocabulary", list[str])
-        return cls([word.encode() for word in words], settings["lowercase"])
+        return cls([word.encode() for word in settings["vocabulary"]], settings["lowercase"])
 
 
 def split_chunk(chunk: str, lowercase: bool) -> list[str]:

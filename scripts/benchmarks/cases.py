@@ -138,7 +138,6 @@ def _training(quick: bool) -> list[Case]:
 def _sampling(quick: bool) -> list[Case]:
     length = {"new_tokens": 20 if quick else 200, "calls": 1 if quick else 3}
     export = {"new_tokens": 40, "calls": 3 if quick else 30}
-    epochs = {"new_tokens": 40, "epochs": 2 if quick else 4}
     return [
         *(
             Case(
@@ -151,15 +150,6 @@ def _sampling(quick: bool) -> list[Case]:
                 packages=("torch", "transformers"),
             )
             for name, rows, target in (("sample-one", 1, 8), ("sample-eight", 8, 6))
-        ),
-        Case(
-            "sample-callback",
-            "s",
-            Measurement("ours:callback", epochs),
-            {"tutorial": Measurement("tutorial:callback", epochs)},
-            100,
-            (Measurement("ours:prepare_run", {"model": "words"}),),
-            less_is_better=True,
         ),
         Case(
             "export-call",

@@ -28,7 +28,7 @@ from benchmarks.measuring import (
 if TYPE_CHECKING:
     from minigpt.targets.targets import WeightsType
 
-MODELS = {"words": WORDS, "small": SMALL, **ENGINE}
+MODELS = {"small": SMALL, **ENGINE}
 # One token. Its computation is in the engine's time, but not in that of llama.cpp.
 ENGINE_PROMPT = "A"
 
@@ -191,30 +191,6 @@ def generation(rows: int, new_tokens: int, calls: int) -> Outcome:
 
     seconds, _ = timed(call, calls)
     return {"value": rows * new_tokens / seconds}
-
-
-def callback(new_tokens: int, epochs: int) -> Outcome:
-    """Measures the seconds of an epoch's sample by `TextGenerator` in `fit` of the miniature GPT."""
-    import keras
-    import numpy as np
-
-    import minigpt
-
-    opened: Any = minigpt.load("run-words")
-    writer = minigpt.TextGenerator(
-        opened.tokenizer,
-        [PROMPT],
-        max_new_tokens=new_tokens,
-        top_k=10,
-        banned_tokens=[opened.tokenizer.end_id],
-        show=lambda prompt, text: None,
-    )
-    opened.model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    inputs = np.ones((1, WORDS.length), np.int32)
-    opened.model.fit(inputs, inputs, verbose=0)
-    writer.set_model(opened.model)
-    seconds, _ = timed(writer.on_epoch_end, epochs)
-    return {"value": seconds}
 
 
 def prepare_export() -> Outcome:

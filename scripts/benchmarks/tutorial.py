@@ -5,7 +5,6 @@ the code is ours.
 """
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from benchmarks.measuring import (
     Sizes,
     SteadySpeed,
     seconds_since_start,
-    timed,
     watching,
 )
 
@@ -185,34 +183,3 @@ def vectorized(path: Path, sizes: Sizes) -> Any:
     )
     layer.adapt(lines)
     return lines.map(moved_on, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-
-def callback(new_tokens: int, epochs: int) -> Outcome:
-    """Measures the seconds of an epoch's sample; every token is a `predict` of the padded prompt."""
-    import keras
-    import numpy as np
-
-    sizes = replace(WORDS, batch_size=1)
-    keras.utils.set_random_seed(0)
-    model = build(sizes, "auto")
-
-    def sample(epoch: int) -> None:
-        ids = [11, 12, 13]
-        while len(ids) < 3 + new_tokens:
-            seen = ids[-sizes.length :]
-            padded = np.zeros((1, sizes.length), np.int32)
-            padded[0, : len(seen)] = seen
-            logits, _ = model.predict(padded, verbose=0)
-            ids.append(draw(logits[0][len(seen) - 1]))
-
-    return {"value": timed(sample, epochs)[0]}
-
-
-def draw(logits: Any, k: int = 10) -> int:
-    """Draws one of the k most probable tokens."""
-    import numpy as np
-    import tensorflow as tf
-
-    values, ids = tf.math.top_k(logits, k=k, sorted=True)
-    weights = np.asarray(tf.nn.softmax(values[None])[0]).astype("float64")
-    return int(np.random.choice(ids.numpy(), p=weights / weights.sum()))

@@ -5,14 +5,12 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import minigpt
-from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.insight.report.report import run_facts
 from minigpt.insight.reporter import lines_of
@@ -100,32 +98,6 @@ def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
     command = shlex.split(line.split("or by: ")[1])
     assert command == ["minigpt", "sample", f"{SPACED}/model.gguf"]
     assert called(*command[1:], cwd=tmp_path).returncode == 0 and run
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-@pytest.mark.parametrize(
-    ("name", "new", "text"),
-    [
-        ("a book.txt", "a book.utf-8.txt", "Ana saß da."),
-        ("it's", "it's.utf-8.txt", "Ana saß da."),
-        ("a.txt.gz", "a.utf-8.txt", "Ana saß da."),
-        ("a.csv.gz", "a.utf-8.csv", "n,text\n1,Ana saß da.\n"),
-        ("a.jsonl", "a.utf-8.jsonl", '{"text": "Ana saß da."}\n'),
-        ("a.json", "a.utf-8.json", '[{"text": "Ana saß da."}]\n'),
-    ],
-)
-def test_the_command_for_a_text_in_another_encoding(tmp_path, name, new, text, encoding):
-    if not shutil.which("iconv"):
-        pytest.skip("needs iconv")
-    import gzip
-
-    content = text.encode(encoding)
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(UserError) as caught:
-        list(TextFiles([tmp_path / name]).pieces())
-    subprocess.run(["sh", "-c", str(caught.value).split("convert it with: ")[1]], check=True)
-    pieces = TextFiles([tmp_path / new]).pieces()
-    assert b"".join(piece.text for piece in pieces).decode() == "Ana saß da."
 
 
 def test_the_command_that_installs_torch(tmp_path, monkeypatch):

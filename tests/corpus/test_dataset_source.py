@@ -57,16 +57,6 @@ def test_another_folder_is_copied_once_until_it_changes(tmp_path, cache, message
     assert len(list((cache / "datasets").iterdir())) == 3
 
 
-def test_pictures_and_numbers_are_no_texts(tmp_path, cache):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "train.jsonl").write_text('{"text": 3, "label": [1]}\n{"text": null}')
-    with pytest.raises(
-        UserError, match=r"jsonl.zst: row 1 and 1 more row: 'text' should be a string"
-    ):
-        read(source(folder))
-
-
 HUB_PROGRAM = """
 import sys
 from minigpt.corpus.sources import open_source
@@ -82,6 +72,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_data_set_of_the_hub_is_read_once(tmp_path, cache):
     """In a process of its own: the package reads the address of the hub when it is imported."""
     rows = "".join(json.dumps({"text": text, "n": 1}) + "\n" for text in TEXTS).encode()

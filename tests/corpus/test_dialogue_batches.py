@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch, pack
-from minigpt.errors import UserError
+from minigpt.corpus.dialogue_batches import PackedDialogues, pack
 from minigpt.tokenizers.chat import ChatFormat
 
 END = 0
@@ -139,9 +138,3 @@ def test_packing_is_tight():
     assert sorted(index for row in rows for index in row) == list(range(500))
     assert all(lengths[row].sum() <= 64 for row in rows)
     assert len(rows) <= 1.02 * lengths.sum() / 64 + 1
-
-
-def test_too_few_dialogues_for_a_batch_are_refused():
-    found = packed(ROLES, [dialogue(ROLES, 3, 2)], 16)
-    with pytest.raises(UserError, match=r"a\.jsonl: 1 dialogues fill 1 rows of 16 tokens"):
-        check_fills_batch(found, 2, "a.jsonl")

@@ -1,25 +1,20 @@
 """A text is measured, and what suits it is chosen."""
 
-import json
 import logging
-import random
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-import minigpt
 from minigpt.config import Config, dump_config, load_config
 from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted, settings_to_fit
 from minigpt.config.training import TrainingConfig
 from minigpt.corpus import fit
 from minigpt.corpus.batches import check_fills_batch
 from minigpt.corpus.fit import (
-    GPU_SPEED,
     config_for_text,
     fit_to_text,
     speed_and_gpus,
-    training_speed,
 )
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
@@ -32,16 +27,6 @@ def text_of(size: int, folder: Path) -> str:
     file = folder / "book.txt"
     file.write_text((LINE * (size // len(LINE) + 1))[:size])
     return str(file)
-
-
-def test_without_a_limit_the_choice_is_that_for_ten_minutes(tmp_path):
-    path = text_of(5_000, tmp_path)
-    overrides = ["training.max_minutes=none"]
-    unlimited, limited = config_for_text([path], overrides), config_for_text([path])
-    assert unlimited.training.max_minutes is None
-    assert limited.training.max_minutes == 10
-    assert unlimited.model == limited.model
-    assert unlimited.training.steps_per_epoch == limited.training.steps_per_epoch
 
 
 def test_passes_are_counted_in_characters(tmp_path):
@@ -70,16 +55,6 @@ def test_the_smallest_text_fills_a_batch(text, given, tmp_path, cache):
     fills_batches(config)
     assert steps_of(config) >= 10
     assert config.training.warmup_steps <= steps_of(config) / 10
-
-
-@pytest.mark.parametrize(
-    ("kind", "line"),
-    # Longer words, and longer pairs, than most texts have.
-    [("word", "children remember summer "), ("byte_pair", LINE)],
-)
-def test_a_short_text_fills_a_batch_with_a_given_tokenizer(kind, line, tmp_path, cache):
-    (tmp_path / "book.txt").write_text((line * 40)[:1000])
-    fills_batches(config_for_text([str(tmp_path / "book.txt")], [f"tokenizer.kind={kind}"]))
 
 
 def test_a_short_text_fills_a_batch_though_its_longest_document_is_held_out(tmp_path, cache):
@@ -114,18 +89,6 @@ def test_a_short_text_is_learned_in_characters_and_a_longer_one_in_byte_pairs(tm
     assert kinds == ["character", "character", "byte_pair"]
 
 
-def test_training_ends_before_the_text_is_memorized(tmp_path, no_export, without_xla):
-    # Random letters: whatever is learned beyond their frequencies makes the held-out loss worse.
-    rng = random.Random(1)
-    (tmp_path / "book.txt").write_text("".join(rng.choices("abcdefgh ", k=3000)))
-    overrides = ["training.epochs=40", "training.schedule=constant", "model.dropout_rate=0"]
-    run = minigpt.train(config_for_text([str(tmp_path / "book.txt")], overrides), tmp_path / "run")
-    lines = run.metrics_file.read_text().splitlines()
-    losses = [json.loads(line)["val_loss"] for line in lines]
-    assert len(losses) < 40
-    assert losses.index(min(losses)) == len(losses) - 1 - 3
-
-
 def test_python_toml_and_overrides_choose_alike(tmp_path):
     path = text_of(50_000, tmp_path)
     expected = config_for_text([path], ["model.embed_dim=48"])
@@ -140,16 +103,6 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config("default", ["model.embed_dim=48"], text=[path]),
     ):
         assert fit_to_text(config) == expected
-
-
-def test_training_has_the_chosen_settings(tmp_path, no_export, without_xla):
-    data = {"source": "files", "paths": [text_of(5_000, tmp_path)]}
-    small = {"embed_dim": 8, "num_heads": 2, "num_layers": 1}
-    settings = {"data": data, "model": small, "training": {"epochs": 1}}
-    run = minigpt.train(settings, tmp_path / "run")
-    expected = fit_to_text(load_config(settings))
-    assert run.config.training == expected.training
-    assert (run.config.tokenizer.kind, run.config.model.max_len) == ("character", 64)
 
 
 def test_a_complete_configuration_reads_no_text(tmp_path):
@@ -179,18 +132,6 @@ def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
     assert widths == [96, 192, 256]
 
 
-def test_a_gpu_is_expected_to_be_faster(monkeypatch):
-    training_speed.cache_clear()
-    measured = training_speed("auto")
-    assert 1e8 < measured < 1e13
-    assert training_speed("auto") == measured
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
-    training_speed.cache_clear()
-    assert training_speed("auto") == GPU_SPEED
-    assert training_speed("cpu") < GPU_SPEED
-    training_speed.cache_clear()
-
-
 @pytest.mark.parametrize(
     ("settings", "gpus"),
     [({}, 4), ({"devices": 3}, 3), ({"device": "gpu:1"}, 1), ({"device": "cpu"}, 0)],
@@ -208,26 +149,13 @@ def test_the_gpus_that_are_used_are_counted(settings, gpus, monkeypatch, tmp_pat
     assert seen[0][2:] == (1e9 * max(1, gpus), gpus)
 
 
-def test_what_was_chosen_is_logged(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "minigpt")
-    config_for_text([text_of(5_000, tmp_path)], ["training.epochs=3"])
-    assert "Chosen for 5,000 bytes of text" in caplog.text
-    assert "training.batch_size = 8" in caplog.text
-    assert "training.epochs" not in caplog.text
-
-
-def test_settings_that_do_not_go_with_the_choice(tmp_path):
-    path = text_of(5_000, tmp_path)
-    with pytest.raises(UserError, match=r"num_heads = 6: should divide model\.embed_dim = 128"):
-        config_for_text([path], ["model.num_heads=6"])
-
-
-@pytest.mark.parametrize("paths", ["book.txt", Path("book.txt"), None, 5])
-def test_paths_that_are_not_a_list(paths):
-    with pytest.raises(UserError, match=r"paths = .*should be a list of paths"):
+@pytest.mark.parametrize("paths", ["book.txt", None, []])
+def test_paths_that_are_no_list_of_paths(paths):
+    with pytest.raises(UserError, match="paths = "):
         config_for_text(paths)
 
 
-def test_an_empty_list_of_paths():
-    with pytest.raises(UserError, match=r"^paths = \[\]: should contain at least one path$"):
-        config_for_text([])
+def test_what_was_chosen_is_logged(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "minigpt")
+    config_for_text([text_of(5_000, tmp_path)], ["training.epochs=3"])
+    assert "training.batch_size = 8" in caplog.text and "training.epochs" not in caplog.text

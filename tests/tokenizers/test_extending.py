@@ -1,5 +1,7 @@
 """The example of docs/adding-a-tokenizer.md works to the end."""
 
+import pytest
+
 from tests.extending import ExtendedPackage
 
 CODE = """
@@ -29,6 +31,7 @@ assert sampled.rstrip("\\n").endswith(expected.rstrip("\\n")), (sampled, expecte
 """
 
 
+@pytest.mark.slow
 def test_a_new_tokenizer_trains_samples_and_is_exported(tmp_path):
     package = ExtendedPackage(tmp_path)
     (files,) = package.apply("adding-a-tokenizer.md")

@@ -288,15 +288,6 @@ def test_files_that_cannot_be_used(tmp_path, kind, content, problem):
     assert line.startswith(f"{path}: ") and problem in line and "\n" not in line
 
 
-def test_settings_that_cannot_be_used(tmp_path):
-    for path in ("", tmp_path / "none"):
-        with pytest.raises(UserError, match=r"tokenizer.path = '.*': does not exist; should be"):
-            given("sentencepiece", path)
-    (tmp_path / "names.txt").write_text("a\nb")
-    with pytest.raises(UserError, match="vocab_size = 3: should be 4, the number of entries in"):
-        given("listed", tmp_path / "names.txt", vocab_size=3)
-
-
 def test_without_the_package(tmp_path, monkeypatch):
     unigram().save(str(tmp_path / "tokenizer.json"))
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
@@ -309,6 +300,7 @@ SETTINGS = [f"model.{setting}" for setting in SETTINGS[:4]] + ["model.standard_p
 SETTINGS += ["training.epochs=1", "training.steps_per_epoch=2", "training.batch_size=4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sentencepiece", "huggingface"])
 def test_from_training_to_the_export(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,5 @@
 """Stop strings, against a search character by character."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -52,23 +51,3 @@ def test_cuts_before_the_stop_string_that_is_complete_first(texts, stops):
 )
 def test_the_end_that_may_start_a_stop_string(text, stops, expected):
     assert partial_stop_length(text, stops) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "stops", "expected"),
-    [
-        ("One. Two.", ["."], "One"),
-        ("a+b", ["+", "a+b"], "a"),
-        ("a+b", ["b", "a+b"], ""),
-        ("no stop", [], "no stop"),
-        ("a", ["aa"], "a"),
-    ],
-)
-def test_examples(text, stops, expected):
-    assert cut([text], stops)[0] == [expected]
-
-
-def test_no_texts():
-    texts, found = CUT(tf.zeros([0], tf.string), tf.constant(["x"]))
-    assert texts.shape == found.shape == (0,)
-    assert np.asarray(found).dtype == bool

@@ -24,16 +24,6 @@ def test_vocabulary_is_the_most_frequent_words_in_a_fixed_order():
     assert tokenizer.pieces == (b"", b"", b"", b"end", b"the", b"'", b"-", b"it")
 
 
-def test_vocabulary_counts_the_special_tokens():
-    assert WordTokenizer.learn([TEXT], 8, lowercase=False).vocab_size == 8
-    assert WordTokenizer.learn(["a b"], 8, lowercase=False).vocab_size == 5
-
-
-def test_order_of_documents_does_not_matter():
-    one, other = (WordTokenizer.learn(t, 9, True) for t in (["b a", TEXT], [TEXT, "a b"]))
-    assert one.fingerprint() == other.fingerprint()
-
-
 @settings(deadline=None, max_examples=60)
 @given(
     st.text(

@@ -4,7 +4,6 @@ import abc
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
@@ -37,23 +36,6 @@ HEAD = "lm_head.weight"
 Refuse = Callable[[str, object, str], None]
 # Tensor → its shape, and the variable of the model that holds it, such as "blocks.0.attention.qkv.kernel".
 Layout = dict[str, tuple[tuple[int, ...], str]]
-
-
-@dataclass(frozen=True)
-class FolderConfig:
-    """The content of a config.json.
-
-    Attributes:
-      model: the description of the model.
-      vocab_size: V.
-      end_id: the id of the end token; None if config.json does not contain it.
-    """
-
-    model: GPTConfig
-    vocab_size: int
-    end_id: int | None
-
-
 # Settings without an effect in a model that has only parts of the architecture.
 _OTHERS = ("standard_parts", "ngram_rows", "ngram_dropout_rate")
 
@@ -108,12 +90,16 @@ class Architecture(abc.ABC):
     entries: ClassVar[Mapping[str, tuple[str, Any]]]
     others: ClassVar[tuple[str, ...]]
 
-    def read_config(self, content: Mapping[str, Any], path: Path) -> FolderConfig:
+    def read_config(
+        self, content: Mapping[str, Any], path: Path
+    ) -> tuple[GPTConfig, int, int | None]:
         """Reads config.json.
 
         Args:
           content: the JSON object.
           path: the file, for messages.
+        Returns:
+          The description of the model; V; and the id of the end token, None if config.json has none.
         Raises:
           UserError: a setting is not supported; one problem for every setting.
         """
@@ -144,15 +130,17 @@ class Architecture(abc.ABC):
             model = GPTConfig.model_validate(settings)
         except ValidationError as error:
             for details in error.errors():
-                setting = str(next(iter(details["loc"]), "kind"))
+                found = details.get("ctx", {})  # Of settings that do not suit each other.
+                setting = str(found.get("setting") or next(iter(details["loc"]), "kind"))
                 name = self.entries.get(setting, (f"model.{setting}",))[0]
-                refuse(name, details["input"], details["msg"].removeprefix("Input "))
+                value = found.get("value", details["input"])
+                refuse(name, value, details["msg"].removeprefix("Input "))
         if problems:
             raise UserError(*problems)
         end_id = content.get("eos_token_id", self.end_id)
         # The first of several.
         end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
-        return FolderConfig(model, vocab_size, end_id if type(end_id) is int else None)
+        return model, vocab_size, end_id if type(end_id) is int else None
 
     @abc.abstractmethod
     def read_settings(self, content: Mapping[str, Any], refuse: Refuse) -> dict[str, Any]:

@@ -145,17 +145,15 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
-    described = architecture.read_config(content, path)
-    tokenizer = read_tokenizer(
-        folder, described.vocab_size, described.end_id, architecture.tokenizer_class
-    )
+    described, vocab_size, end_id = architecture.read_config(content, path)
+    tokenizer = read_tokenizer(folder, vocab_size, end_id, architecture.tokenizer_class)
     with open_weights(folder, architecture) as weights:
-        shapes = architecture.tensor_shapes(described.model, described.vocab_size)
-        weights.check(shapes, described.model.tie_embeddings)
+        shapes = architecture.tensor_shapes(described, vocab_size)
+        weights.check(shapes, described.tie_embeddings)
         logger.log(level, "reading %s", folder)
-        model = build_gpt(described.model, described.vocab_size)
+        model = build_gpt(described, vocab_size)
         architecture.assign(model, weights.read)
-    return model, tokenizer, described.model
+    return model, tokenizer, described
 
 
 def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architecture:

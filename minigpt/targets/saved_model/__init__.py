@@ -1,6 +1,5 @@
 """The SavedModel: a folder that maps text to text."""
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,9 +94,8 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
         found: np.ndarray = signature(**tensors)["logits"][0].numpy()
     except tf.errors.InvalidArgumentError as error:
         # It has another context, or another vocabulary.
-        asserted = re.search(r"assertion failed: (.+)", error.message)
-        reason = re.sub(r"[][]", "", asserted[1]) if asserted else "its tokens are others"
-        raise UserError(f"{reason}; the export should be one of this run") from None
+        reason = error.message.splitlines()[0]
+        raise UserError(f"the export should be one of this run: {reason}") from None
     return found
 
 

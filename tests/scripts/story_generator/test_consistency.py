@@ -35,22 +35,6 @@ def narrated_paragraphs(texts: list[str]) -> Iterator[str]:
         yield from re.sub(r'"[^"]*"', '""', text).split("\n")
 
 
-def test_every_pronoun_has_somebody_it_can_refer_to(
-    texts: list[str], fits: dict[str, re.Pattern[str]]
-) -> None:
-    uses = {
-        "she": re.compile(r"\b(she|her|herself)\b", re.IGNORECASE),
-        "he": re.compile(r"\b(he|him|his|himself)\b", re.IGNORECASE),
-    }
-    seen = 0
-    for text in texts:
-        for pronoun, use in uses.items():
-            if not fits[pronoun].search(text):
-                seen += 1
-                assert not use.search(text), (use.search(text), text)
-    assert seen > 500
-
-
 def test_pronouns_follow_a_name_in_the_same_paragraph(
     texts: list[str], fits: dict[str, re.Pattern[str]]
 ) -> None:
@@ -59,22 +43,6 @@ def test_pronouns_follow_a_name_in_the_same_paragraph(
         for match in re.finditer(r"(?:(?<=[.!?\"] )|^)(He|She)\b", paragraph):
             seen += 1
             assert fits[match[1].lower()].search(paragraph[: match.start()]), paragraph
-    assert seen > 5_000
-
-
-def test_a_sentence_about_one_child_uses_its_pronouns(
-    texts: list[str], fits: dict[str, re.Pattern[str]]
-) -> None:
-    """Mia ... her, not Mia ... his, in paragraphs about nobody else."""
-    seen = 0
-    for paragraph in narrated_paragraphs(texts):
-        found = {pronoun: bool(fits[pronoun].search(paragraph)) for pronoun in fits}
-        for mine, wrong in (("she", r"\b(he|him|his)\b"), ("he", r"\b(she|her)\b")):
-            if found[mine] and not found["he" if mine == "she" else "she"]:
-                for sentence in re.split(r"(?<=[.!?]) ", paragraph):
-                    if fits[mine].search(sentence):
-                        seen += 1
-                        assert not re.search(wrong, sentence, re.IGNORECASE), paragraph
     assert seen > 5_000
 
 
@@ -93,7 +61,7 @@ def test_things_stay_where_they_are_put(texts: list[str], tables: dict[str, Any]
     seen = 0
     for text in texts:
         placed = put.search(text)
-        if placed is None or "where is the" in text:  # covered by the next test
+        if placed is None or "where is the" in text:
             continue
         again = found.search(text, placed.end())
         assert again, text
@@ -103,44 +71,6 @@ def test_things_stay_where_they_are_put(texts: list[str], tables: dict[str, Any]
         assert (noun, spot) == (placed[1], placed[2]), text
         seen += 1
     assert seen > 300
-
-
-def test_answers_about_places_are_true(texts: list[str], tables: dict[str, Any]) -> None:
-    spots = "|".join(spot for room in tables["home"] for spot in room["spots"].split("|"))
-    seen = 0
-    for text in texts:
-        answers = re.findall(rf'"The ([\w ]+?) is ({spots})[,!]"', text)
-        for noun, spot in answers:
-            seen += 1
-            assert re.search(rf"\b(put|laid|left) the {noun} {spot}\.", text), text
-            assert f"here is the {noun}?" in text, text
-    assert seen > 300
-
-
-def test_a_person_has_what_they_were_given(texts: list[str]) -> None:
-    trade = re.compile(
-        r"(\w+) gave the ([\w ]+) to (\w+), and \3 gave the ([\w ]+) to \1\. "
-        r"Now (\w+) had the ([\w ]+), and (\w+) had the ([\w ]+)\."
-    )
-    seen = 0
-    for text in texts:
-        for match in trade.finditer(text):
-            first, mine, second, yours, *now = match.groups()
-            assert now == [second, mine, first, yours], text
-            back = re.search(r"Now (\w+) had the ([\w ]+) again, and (\w+) had the", text)
-            assert back is None or back.groups() == (first, mine, second), text
-            seen += 1
-    assert seen > 100
-
-
-def test_coins_add_up(texts: list[str]) -> None:
-    seen = 0
-    for text in texts:
-        if "paid ten coins" in text:
-            earned = len(re.findall(r"got two coins", text)) * 2
-            assert "had only four coins" in text and 4 + earned == 10, text
-            seen += 1
-    assert seen > 100
 
 
 def test_events_follow_from_each_other(told: list[corpus.Story]) -> None:

@@ -53,8 +53,9 @@ def test_computes_the_same_as_transformers_and_restores_the_folder(name, tmp_pat
     folder = huggingface_folder(name, tmp_path / "folder")
     assert error(folder, tmp_path / "run", name) < PARITY
     run = minigpt.Run(tmp_path / "run")
-    (sample,) = minigpt.load(run).samples(right["prompt"], 50, top_k=1)
-    assert sample.tokens == right["greedy"].tolist()
+    if name in ("untied", "qwen3/grouped"):  # The loop takes longer than all else.
+        (sample,) = minigpt.load(run).samples(right["prompt"], 50, top_k=1)
+        assert sample.tokens == right["greedy"].tolist()
 
     export_run(run, "huggingface", tmp_path / "again")
     before, after = stored(folder), stored(tmp_path / "again")

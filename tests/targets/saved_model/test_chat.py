@@ -1,13 +1,11 @@
 """The signature `chat` of a SavedModel."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import minigpt
-from minigpt.config import Config, GPTConfig, SamplingConfig
+from minigpt.config import GPTConfig
 from minigpt.models import build_gpt
-from minigpt.runs.run import Run
 from minigpt.targets.huggingface.chat_template import chat_format
 from minigpt.targets.opened_model import opened_model
 from minigpt.targets.saved_model.modules import build_text_module
@@ -16,10 +14,10 @@ from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 from tests.targets.huggingface.test_chat_template import CHATML, TURNS, chatml_tokenizer
 
-SIZES = {"max_len": 48, "embed_dim": 16, "num_heads": 2, "num_layers": 1, "block": "pre_norm"}
+SIZES = {"max_len": 48, "embed_dim": 8, "num_heads": 2, "num_layers": 1, "block": "pre_norm"}
 TEXT = "Who has the ball? Ana. Be brief. Où is it, Ben? <|user|> end. " * 4
 QUESTIONS = ["Who has the ball?", "<|assistant|>Ben", "", " Où\n", "<|im_start|>user", "<end>"]
-SETTINGS = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
+ASKED = ["A has two. A?", "B has six. B?"]
 
 
 def tokenizer_of(kind: str):
@@ -32,15 +30,6 @@ def tokenizer_of(kind: str):
     return learned.with_chat()
 
 
-def model_for(tokenizer):
-    model = build_gpt(GPTConfig(**SIZES), tokenizer.vocab_size)
-    draw = np.random.default_rng(0)
-    for variable in model.trainable_variables:
-        if len(variable.shape) > 1:
-            variable.assign(draw.standard_normal(variable.shape) / 2)
-    return model
-
-
 def columns(messages):
     return [tf.constant([m[key] for m in messages]) for key in ("role", "content")]
 
@@ -48,7 +37,7 @@ def columns(messages):
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word", "gpt2"])
 def test_the_ids_are_those_of_encode_dialogues(kind):
     tokenizer = tokenizer_of(kind)
-    module = build_text_module(model_for(tokenizer), tokenizer)
+    module = build_text_module(build_gpt(GPTConfig(**SIZES), tokenizer.vocab_size), tokenizer)
     for question in QUESTIONS:
         asked = {"role": "user", "content": question}
         for messages in (TURNS, TURNS[:2], TURNS[1:], [asked], [*TURNS[:3], asked]):
@@ -57,49 +46,47 @@ def test_the_ids_are_those_of_encode_dialogues(kind):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("chat")
-    tokenizer = tokenizer_of("character")
-    config = Config(
-        tokenizer=tokenizer_config(kind="character", vocab_size=300),
-        model=GPTConfig(**SIZES),
-        sampling=SamplingConfig(),
-    )
-    run = Run.create(folder / "run", config, tokenizer, None, model_for(tokenizer))
-    minigpt.export_run(run, "saved_model", folder / "saved")
-    return run, tf.saved_model.load(str(folder / "saved")), folder / "saved"
+def exported(chat_run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chat") / "saved"
+    minigpt.export_run(chat_run, "saved_model", folder)
+    return folder
 
 
-def test_answers_as_chat_does(exported):
-    run, loaded, _ = exported
-    model, served = minigpt.load(run), loaded.signatures["chat"]
-    settings = {name: tf.constant(value) for name, value in SETTINGS.items()}
-    for messages in (TURNS[1:2], TURNS[1:2] + TURNS[2:3] + [{"role": "user", "content": "Où?"}]):
-        roles, contents = columns(messages)
-        found = served(roles=roles, contents=contents, max_new_tokens=tf.constant(12), **settings)
-        (text,) = found["text"].numpy()
+@pytest.fixture(scope="module")
+def chat(exported):
+    loaded = tf.saved_model.load(str(exported))
+
+    def answer(roles, contents):
+        # The signatures hold no reference to the model; this function does.
+        settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0, "max_new_tokens": 12}
+        return loaded.signatures["chat"](
+            roles=tf.constant(roles, tf.string),
+            contents=tf.constant(contents, tf.string),
+            **{name: tf.constant(value) for name, value in settings.items()},
+        )["text"].numpy()
+
+    return answer
+
+
+def test_answers_as_chat_does(chat, chat_run):
+    model = minigpt.load(chat_run)
+    for contents in (ASKED[:1], [ASKED[0], "two.", ASKED[1]]):
+        roles = ["user", "assistant", "user"][: len(contents)]
+        messages = [{"role": r, "content": c} for r, c in zip(roles, contents, strict=True)]
+        (text,) = chat(roles, contents)
         assert text.decode() == model.chat(messages, 12, temperature=0.0) != ""
 
 
-def test_roles_that_are_none(exported):
-    _, loaded, _ = exported
-    settings = {name: tf.constant(value) for name, value in SETTINGS.items()}
+def test_roles_that_are_none(chat):
     for roles, contents in ((["User"], ["a"]), ([], []), (["user"], ["a", "b"])):
         with pytest.raises(tf.errors.InvalidArgumentError):
-            loaded.signatures["chat"](
-                roles=tf.constant(roles, tf.string),
-                contents=tf.constant(contents, tf.string),
-                max_new_tokens=tf.constant(2),
-                **settings,
-            )
+            chat(roles, contents)
 
 
-def test_a_certificate_compares_answers(exported, tmp_path):
-    run, _, saved = exported
-    minigpt.export_run(run, "gguf", tmp_path / "model.gguf")
-    model, questions = minigpt.load(run), ["Who?", "Be brief."]
-    source = opened_model(model.model, model.tokenizer)
-    expected = [model.chat(question, 6, temperature=0.0) for question in questions]
-    assert source.answer(questions, 6) == expected
-    for path, name in ((saved, "saved_model"), (tmp_path / "model.gguf", "gguf")):
-        assert target_named(name).open(path).answer(questions, 6) == expected
+def test_what_a_certificate_compares(exported, chat_run, tmp_path):
+    minigpt.export_run(chat_run, "gguf", tmp_path / "model.gguf")
+    model = minigpt.load(chat_run)
+    expected = [model.chat(question, 6, temperature=0.0) for question in ASKED]
+    assert opened_model(model.model, model.tokenizer).answer(ASKED, 6) == expected
+    for path, name in ((exported, "saved_model"), (tmp_path / "model.gguf", "gguf")):
+        assert target_named(name).open(path).answer(ASKED, 6) == expected

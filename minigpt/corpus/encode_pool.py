@@ -1,0 +1,91 @@
+"""Encodes the texts of a large corpus in several processes.
+
+The processes are started as programs, not with `multiprocessing`: that would run the user's script again if
+it has no `if __name__ == "__main__"`. They read groups of texts from a pipe and write ids to another one.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from subprocess import PIPE
+from typing import IO, cast
+
+import numpy as np
+
+from minigpt.corpus.token_ids import Group, encode_group
+from minigpt.environment import available_cores
+from minigpt.errors import UserError
+from minigpt.tokenizers import load_tokenizer
+
+# The modules are found where this process finds them.
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[2:]; from minigpt.corpus.encode_pool import main; main()"
+)
+# Threads of libraries would take memory and not be faster.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.ndarray]:
+    """Encodes groups of texts with a saved tokenizer, on all cores.
+
+    Args:
+      groups: a few groups are read ahead.
+      folder: of the tokenizer.
+    Yields:
+      the ids of each group, in order; see `encode_group`.
+    Raises:
+      UserError: a process was killed.
+    """
+    path = [entry or os.getcwd() for entry in sys.path]
+    command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
+    free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+    waiting: deque[Future[np.ndarray]] = deque()
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
+        for _ in range(available_cores()):
+            # In its own process group, it gets no Ctrl-C from a terminal.
+            worker = subprocess.Popen(
+                command, stdin=PIPE, stdout=PIPE, env=os.environ | _ENVIRONMENT, process_group=0
+            )
+            stack.callback(worker.wait)
+            # A thread that waits for it ends with an error.
+            stack.callback(worker.kill)
+            free.put(worker)
+        for group in groups:
+            waiting.append(pool.submit(_encode, free, group))
+            if len(waiting) > 2 * available_cores():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.ndarray:
+    worker = free.get()
+    try:
+        pickle.dump(group, cast(IO[bytes], worker.stdin))
+        cast(IO[bytes], worker.stdin).flush()
+        return pickle.load(cast(IO[bytes], worker.stdout))
+    except (OSError, EOFError, pickle.UnpicklingError):
+        status = worker.wait()
+        raise UserError(
+            f"a process that tokenizes the text ended with status {status}; is there enough memory?"
+        ) from None
+    finally:
+        free.put(worker)
+
+
+def main() -> None:
+    """Encodes the groups of standard input with the tokenizer in the folder `sys.argv[1]`."""
+    tokenizer = load_tokenizer(Path(sys.argv[1]))
+    # The other end of a pipe is closed when the first process has ended, however it did.
+    with suppress(EOFError, BrokenPipeError), open(1, "wb", closefd=False) as output:
+        while True:
+            pickle.dump(encode_group(tokenizer, pickle.load(sys.stdin.buffer)), output)
+            output.flush()
