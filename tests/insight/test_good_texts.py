@@ -34,17 +34,6 @@ def test_the_bundled_stories_are_good():
     assert kinds(blocks_of(list(islice(stories(), 2000)))) == []
 
 
-def test_python_is_good():
-    assert kinds(blocks_of([piece.text.decode() for piece in PythonLibrary().pieces()])) == []
-
-
-def test_this_project_is_good():
-    package = Path(__file__).resolve().parents[2]
-    code = [path.read_text() for path in sorted((package / "minigpt").rglob("*.py"))]
-    assert kinds(blocks_of([text for text in code if text])) == []
-    assert kinds(blocks_of([path.read_text() for path in (package / "docs").glob("*.md")])) == []
-
-
 def test_shakespeare_is_good(shared_data, tmp_path):
     text = (shared_data / "shakespeare.txt").read_text()
     assert check_text(*opened(tmp_path, text)) == []

@@ -112,15 +112,6 @@ def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):
         minigpt.measure_memorization(run, "last", tokens=400)
 
 
-def test_a_greedy_model_continues_every_prompt_once(learned_by_heart, tmp_path):
-    run = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
-    config = run.config_file.read_text()
-    assert "temperature = 1.0" in config
-    run.config_file.write_text(config.replace("temperature = 1.0", "temperature = 0.0"))
-    prompts = [s.prompt for s in minigpt.measure_memorization(run, tokens=2000).samples]
-    assert len(set(prompts)) == len(prompts) > 4
-
-
 def test_a_run_on_pairs(pair_run):
     found = minigpt.measure_memorization(pair_run, tokens=300)
     assert (found.share, found.held_out_share, found.longest) == (0, 0, None)
