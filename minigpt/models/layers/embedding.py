@@ -119,11 +119,15 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
 
     def _checked(self, token_ids: Any) -> Any:
         """Returns the token ids, which the graph refuses if there are too many in a row."""
-        excess = tf.maximum(tf.shape(token_ids)[1] - self.max_len, 0)
+        length = tf.shape(token_ids)[1]
+        assertion = tf.debugging.Assert(
+            length <= self.max_len, [f"{self._limit()}. Received:", length, "tokens"]
+        )
         # XLA ignores assertions, but its messages contain the name of an operation whose shape is wrong.
+        # Without XLA, that operation is optimized away.
         with tf.name_scope(self._limit().replace(" ", "_").replace("=", "is")):
-            nothing = tf.ensure_shape(tf.zeros([excess]), [0])
-        with tf.control_dependencies([nothing]):
+            nothing = tf.ensure_shape(tf.zeros([tf.maximum(length - self.max_len, 0)]), [0])
+        with tf.control_dependencies([assertion, nothing]):
             return tf.identity(token_ids)
 
     def logits(self, latents: Any) -> Any:

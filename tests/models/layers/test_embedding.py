@@ -53,7 +53,7 @@ def test_a_sequence_longer_than_max_len_is_refused(position, jit):
     )
     for length in range(1, 4):
         np.testing.assert_allclose(graph(ids[:, :length]), layer(ids[:, :length]), rtol=1e-6)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len_is_3"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_len(_is_| = )3"):
         graph(np.zeros((2, 4), "int32"))
 
 
@@ -72,7 +72,7 @@ def test_keras_reports_a_sequence_longer_than_max_len():
         return data.apply(tf.data.experimental.assert_cardinality(1))
 
     model.fit(batches(3), shuffle=False, verbose=0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len_is_3"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len = 3"):
         model.fit(batches(4), shuffle=False, verbose=0)
 
 

@@ -108,6 +108,7 @@ def test_causal_says_whether_tokens_attend_to_later_ones(kind, causal, x):
 
 def test_a_block_that_is_not_causal_has_no_cache(x):
     block = TransformerBlock(8, 2, 12, causal=False)
+    block.build(x.shape)
     assert block.call_with_cache(x)[1] is None
     with pytest.raises(ValueError, match="causal = False"):
         block.empty_cache(2, 9)
