@@ -30,6 +30,7 @@ PAGES = [
     ROOT / "data/README.md",
     ROOT / "examples/README.md",
 ]
+HISTORY = ("CHANGELOG.md", "EXPERIMENTS.md")
 # Folders that only an installed package has.
 INSTALLED = {
     "minigpt/data/stories.txt.zst",
@@ -91,10 +92,10 @@ def test_anchors_are_those_of_github(tmp_path):
 def test_named_files_exist(page):
     """`minigpt/...`, `tests/...`, `docs/...`, `scripts/...` and `configs/...` in backquotes.
 
-    Files that are gone are named with the commit that has them; EXPERIMENTS.md says that of all of them.
+    Scripts that are gone are named with the commit that has them, or in HISTORY.
     """
     text = page.read_text(encoding="utf-8")
-    folders = "minigpt|tests|docs|configs" + ("" if page.name == "EXPERIMENTS.md" else "|scripts")
+    folders = "minigpt|tests|docs|configs" + ("" if page.name in HISTORY else "|scripts")
     named = re.findall(rf"`((?:{folders})/[\w./-]+)`(?!\s(?:at|of)\scommit)", text)
     missing = [name for name in named if not (ROOT / name).exists() and name not in INSTALLED]
     assert not missing

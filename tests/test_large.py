@@ -79,15 +79,3 @@ def test_imdb_from_its_archive(name, shared_data, tmp_path):
     (line,) = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
     assert line["val_loss"] < 9.9
     assert (line["val_bits_per_byte"] is None) == (name == "imdb_keras_example")
-
-
-def test_a_wrong_checksum_leaves_nothing_behind(shared_data, tmp_path, cache_folder):
-    settings = minigpt.load_config(
-        "shakespeare_character",
-        [f"data.url={(shared_data / 'shakespeare.txt').as_uri()}", f"data.sha256={'0' * 64}"],
-    )
-    with pytest.raises(minigpt.UserError, match="0000"):
-        minigpt.train(settings, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    downloads = cache_folder / "downloads"
-    assert not downloads.exists() or not [f for f in downloads.iterdir() if "0000" in f.name]

@@ -151,7 +151,7 @@ COMMANDS: list[tuple[str, ...]] = [
 SETTINGS: list[tuple[Any, list[str], list[str]]] = [
     (
         {
-            "model": {"max_len": 1, "num_heads": 5, "embed_dim": 64, "dropout": 0.1},
+            "model": {"max_len": 1, "num_heads": 0, "dropout": 0.1},
             "sampling": {"top_k": -1, "temperature": -1.0},
             "traning": {},
             "tokenizer": {"kind": "wrd"},
@@ -159,7 +159,7 @@ SETTINGS: list[tuple[Any, list[str], list[str]]] = [
         },
         ["training.epochs=ten", "nonsense", "foo.bar=1"],
         [
-            *("model.max_len = 1", "model.num_heads = 5", "model.dropout = 0.1"),
+            *("model.max_len = 1", "model.num_heads = 0", "model.dropout = 0.1"),
             *("sampling.top_k = -1", "sampling.temperature = -1.0", "[traning]"),
             *("tokenizer.kind = 'wrd'", "data.val_fraction = 1.5", "training.epochs = 'ten'"),
             *("overrides = 'nonsense'", "overrides = 'foo.bar=1'"),
@@ -190,6 +190,7 @@ SETTINGS: list[tuple[Any, list[str], list[str]]] = [
     (["default"], [], ["config = ['default']"]),
     ("missing", [], ["config = 'missing'"]),
     ("/dev/zero", [], ["config = '/dev/zero'"]),
+    (None, ["model.num_heads=5"], ["model.num_heads = 5"]),
     (None, ["model.num_kv_heads=3"], ["model.num_kv_heads = 3"]),
     (None, ["model.head_dim=7"], ["model.position = 'rotary'"]),
     (None, ["model.block=pre_norm", "model.head_bias=true"], ["model.head_bias = True"]),
@@ -272,7 +273,7 @@ CALLS: list[tuple[str, Callable[[Given], Any]]] = [
     ("`tokens`", lambda g: minigpt.measure_memorization(g.tiny, tokens=-1)),
     ("`text`", lambda g: [lambda m=m: m.unknown_tokens(5) for m in g.texts]),
     ("`prompt`", lambda g: [lambda m=m: m.stream(5) for m in g.texts]),
-    ("`token_ids`", lambda g: [lambda m=m: m.logits([[1], [1, 2]]) for m in g.texts]),
+    ("`token_ids`", lambda g: [lambda m=m: m.logits([[0.5]]) for m in g.texts]),
     ("`prompts`", lambda g: g.continued(3)),
     ("`num_samples`", lambda g: g.continued(num_samples=True)),
     ("`num_samples`", lambda g: g.continued(num_samples="2")),

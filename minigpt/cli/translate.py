@@ -18,12 +18,12 @@ from minigpt.cli.terminal import (
     read_lines,
 )
 from minigpt.config.sampling import SETTINGS
-from minigpt.generation.prompts import check_prompt, unknown_tokens_message
+from minigpt.generation.prompts import unknown_tokens_message
 
 _SETTINGS = [s for s in SETTINGS if s.role == "search" or s.name == "max_new_tokens"]
 
 
-@command({"run": "RUN", "prompt": "--text", **option_names(_SETTINGS)})
+@command({"run": "RUN", "text": "--text", **option_names(_SETTINGS)})
 @with_sampling_options(_SETTINGS, before="as_json")
 def translate(
     run: ModelArgument,
@@ -52,8 +52,6 @@ def translate(
     model = opened.load(sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
-        for source in texts:
-            check_prompt(source)
         for number, source in enumerate(texts, start=1):
             if unknown := model.unknown_tokens(source):
                 name = f"source {number}"

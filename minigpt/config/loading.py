@@ -2,7 +2,7 @@
 
 A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, `[training]`,
 `[sampling]`). A setting that the file leaves out has its default. All problems of a file and its overrides
-are reported together, as one `UserError`.
+are reported together, as one `UserError`; settings that do not suit each other, once each is valid.
 """
 
 import difflib
@@ -98,15 +98,9 @@ def sampling_config(**settings: Any) -> SamplingConfig:
     try:
         return SamplingConfig.model_validate(values)
     except ValidationError as error:
-        raise UserError(*map(_sampling_problem, error.errors())) from None
-
-
-def _sampling_problem(details: Any) -> str:
-    name = str(details["loc"][0])
-    if details["type"] == "extra_forbidden":
-        message = "unknown setting" + nearest(name, SamplingConfig.model_fields)
-        return ArgumentProblem(name, details["input"], message)
-    return problem_of(details | {"loc": (name,)}, "", ())
+        found = [{**details, "loc": ("sampling", *details["loc"])} for details in error.errors()]
+        problems = [problem_of(details, "", ()).replace("sampling.", "") for details in found]
+        raise UserError(*problems) from None
 
 
 def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -323,7 +317,7 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     message = details["msg"].removeprefix("Input ").removeprefix("List ")
     message = message.replace("valid dictionary or instance of", "table of settings like")
     if kind == "combination":
-        name, value = details["ctx"]["setting"], details["ctx"]["value"]
+        name, value = f"{section}.{details['ctx']['setting']}", details["ctx"]["value"]
     elif kind == "union_tag_invalid":
         key = selector(section)
         name, value = f"{section}.{key}", value[key]

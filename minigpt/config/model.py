@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, Tag, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, Tag, model_validator
 
 from minigpt.config.section import Positive, Rate, Section, selected_by
 
@@ -117,49 +116,19 @@ class TransformerConfig(Section):
         description="whether a head that is not tied has a bias; if unset, except in a modern block",
     )
 
-    @field_validator("num_heads")
-    @classmethod
-    def _check_heads_divide_width(cls, num_heads: int, info: ValidationInfo) -> int:
-        embed_dim = info.data.get("embed_dim")
-        head_dim_unset = "head_dim" in info.data and info.data["head_dim"] is None
-        if embed_dim and head_dim_unset and embed_dim % num_heads:
-            raise PydanticCustomError(
-                "num_heads",
-                "should divide model.embed_dim = {embed_dim}, unless model.head_dim is set",
-                {"embed_dim": embed_dim},
+    def _conflict(self) -> tuple[str, str] | None:
+        if self.head_dim is None and self.embed_dim % self.num_heads:
+            should = (
+                f"should divide model.embed_dim = {self.embed_dim}, unless model.head_dim is set"
             )
-        return num_heads
-
-    @field_validator("num_kv_heads")
-    @classmethod
-    def _check_kv_heads_divide_heads(cls, heads: int | None, info: ValidationInfo) -> int | None:
-        num_heads = info.data.get("num_heads")
-        if heads and num_heads and num_heads % heads:
-            raise PydanticCustomError(
-                "num_kv_heads",
-                "should divide model.num_heads = {num_heads}",
-                {"num_heads": num_heads},
-            )
-        return heads
-
-    @field_validator("position")
-    @classmethod
-    def _check_rotary_pairs(cls, position: str, info: ValidationInfo) -> str:
-        embed_dim, num_heads = info.data.get("embed_dim"), info.data.get("num_heads")
-        if position == "rotary" and embed_dim and num_heads:
-            head_dim = info.data.get("head_dim") or embed_dim // num_heads
-            if head_dim % 2:
-                raise PydanticCustomError(
-                    "rotary", "needs an even head_dim, not {head_dim}", {"head_dim": head_dim}
-                )
-        return position
-
-    @field_validator("head_bias")
-    @classmethod
-    def _check_head_is_not_tied(cls, head_bias: bool | None, info: ValidationInfo) -> bool | None:
-        if head_bias and info.data.get("tie_embeddings"):
-            raise PydanticCustomError("head_bias", "needs model.tie_embeddings = false")
-        return head_bias
+            return "num_heads", should
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            return "num_kv_heads", f"should divide model.num_heads = {self.num_heads}"
+        if self.position == "rotary" and self.head_sizes[0] % 2:
+            return "position", f"needs an even head_dim, not {self.head_sizes[0]}"
+        if self.head_bias and self.tie_embeddings:
+            return "head_bias", "needs model.tie_embeddings = false"
+        return None
 
     @model_validator(mode="before")
     @classmethod
@@ -264,19 +233,12 @@ class GPTConfig(TransformerConfig):
             return {**values, **NO_ADDITIONS}
         return values
 
-    @field_validator("convolution")
-    @classmethod
-    def _check_taps(cls, taps: int) -> int:
-        if taps == 1:
-            raise PydanticCustomError("convolution", "should be 0 or at least 2")
-        return taps
-
-    @field_validator("ngrams")
-    @classmethod
-    def _check_orders_differ(cls, orders: list[int]) -> list[int]:
-        if len(set(orders)) < len(orders):
-            raise PydanticCustomError("ngrams", "should not contain an order twice")
-        return orders
+    def _conflict(self) -> tuple[str, str] | None:
+        if self.convolution == 1:
+            return "convolution", "should be 0 or at least 2"
+        if len(set(self.ngrams)) < len(self.ngrams):
+            return "ngrams", "should not contain an order twice"
+        return super()._conflict()
 
 
 class EncoderDecoderConfig(TransformerConfig):

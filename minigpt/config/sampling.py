@@ -28,8 +28,6 @@ class Setting:
       above, below: limits that are not values themselves.
       neutral: the value that changes nothing; None if there is none.
       models: the kinds of models on which it has an effect, as `model.kind` names them.
-      formats: the exports that have it: "saved_model", "gguf" (with the page, the server and
-        `minigpt sample`), and "huggingface" if `generation_config.json` records it. TensorFlow has all.
     """
 
     name: str
@@ -43,7 +41,17 @@ class Setting:
     below: float | None = None
     neutral: Any = None
     models: tuple[str, ...] = ("gpt",)
-    formats: tuple[str, ...] = ()
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The exports that have it; TensorFlow has all.
+
+        "gguf" with the page, the server and `minigpt sample`; "huggingface" if `generation_config.json`
+        records it.
+        """
+        if self.role in ("training", "search"):
+            return ("saved_model",) if self.role == "search" else ()
+        return ("saved_model", "gguf", *(["huggingface"] if self.name == "typical_p" else []))
 
     def limits(self) -> list[tuple[str, float]]:
         """Returns the limits as comparisons: (">=", 0) and the like."""
@@ -65,7 +73,6 @@ SETTINGS = (
         "text",
         least=0,
         most=MAX_NEW_TOKENS,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "temperature",
@@ -76,7 +83,6 @@ SETTINGS = (
         least=0,
         most=1e30,
         neutral=1.0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "top_k",
@@ -86,7 +92,6 @@ SETTINGS = (
         least=0,
         below=2**31,
         neutral=0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "top_p",
@@ -96,7 +101,6 @@ SETTINGS = (
         above=0,
         most=1,
         neutral=1.0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "min_p",
@@ -106,7 +110,6 @@ SETTINGS = (
         least=0,
         most=1,
         neutral=0.0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "typical_p",
@@ -117,7 +120,6 @@ SETTINGS = (
         above=0,
         most=1,
         neutral=1.0,
-        formats=("saved_model", "gguf", "huggingface"),
     ),
     Setting(
         "repetition_penalty",
@@ -127,7 +129,6 @@ SETTINGS = (
         above=0,
         most=1e30,
         neutral=1.0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "beams",
@@ -139,7 +140,6 @@ SETTINGS = (
         most=1000,
         neutral=1,
         models=("gpt", "encoder_decoder"),
-        formats=("saved_model",),
     ),
     Setting(
         "length_penalty",
@@ -150,7 +150,6 @@ SETTINGS = (
         least=-1e30,
         most=1e30,
         models=("gpt", "encoder_decoder"),
-        formats=("saved_model",),
     ),
     Setting(
         "stop",
@@ -159,7 +158,6 @@ SETTINGS = (
         "strings that end the text; they are not part of it",
         "text",
         least=1,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "banned_tokens",
@@ -168,7 +166,6 @@ SETTINGS = (
         "token ids that are never generated",
         "text",
         least=0,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "seed",
@@ -178,7 +175,6 @@ SETTINGS = (
         "text",
         least=0,
         below=2**31,
-        formats=("saved_model", "gguf"),
     ),
     Setting(
         "print_every",

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
 from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
-from minigpt.config.section import Section, selected_name
+from minigpt.config.section import Section, combination_error, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
 
@@ -113,10 +112,7 @@ class Config(Section):
     def _suits_the_source(cls, section: Section, info: ValidationInfo) -> Section:
         # A setting whose own check failed is not in `info.data`.
         if "data" in info.data and (conflict := _conflict_with(info.data["data"].source, section)):
-            name, message = conflict
-            # The error names the setting; pydantic alone would name its section.
-            where = {"setting": f"{info.field_name}.{name}", "value": getattr(section, name)}
-            raise PydanticCustomError("combination", message, where)
+            raise combination_error(section, *conflict)
         return section
 
 

@@ -2,10 +2,11 @@
 
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 SHA256_PATTERN = "^[0-9a-f]{64}$"
 # How an unset value is written in TOML, which has no null.
@@ -33,6 +34,22 @@ class Section(BaseModel):
             key: None if value == UNSET and is_optional(cls.model_fields.get(key)) else value
             for key, value in values.items()
         }
+
+    def _conflict(self) -> tuple[str, str] | None:
+        """Returns a setting that does not suit the others, and what would be right; None if all suit."""
+        return None
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if conflict := self._conflict():
+            raise combination_error(self, *conflict)
+        return self
+
+
+def combination_error(section: Section, name: str, message: str) -> PydanticCustomError:
+    """Returns an error that names a setting; pydantic alone would name its section."""
+    context = {"setting": name, "value": getattr(section, name)}
+    return PydanticCustomError("combination", message, context)
 
 
 def is_optional(field: FieldInfo | None) -> bool:

@@ -5,10 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     Field,
     ValidationError,
-    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    field_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -178,20 +176,10 @@ class TrainingConfig(Section):
         """Whether the training step is compiled with XLA: `jit_compile`, or its default."""
         return not self.deterministic if self.jit_compile is None else self.jit_compile
 
-    @field_validator("min_learning_rate")
-    @classmethod
-    def _is_below_the_maximum(cls, rate: float, info: ValidationInfo) -> float:
-        if rate > (most := info.data.get("learning_rate", rate)):
-            raise PydanticCustomError(
-                "min_learning_rate", f"should not exceed training.learning_rate = {most:g}"
-            )
-        return rate
-
-    @field_validator("lora_rank")
-    @classmethod
-    def _lora_needs_a_run(cls, lora_rank: int | None, info: ValidationInfo) -> int | None:
-        if lora_rank is not None and info.data.get("init_from") is None:
-            raise PydanticCustomError(
-                "lora_rank", "needs training.init_from, the run whose model is adapted"
-            )
-        return lora_rank
+    def _conflict(self) -> tuple[str, str] | None:
+        if self.min_learning_rate > self.learning_rate:
+            should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
+            return "min_learning_rate", should
+        if self.lora_rank and self.init_from is None:
+            return "lora_rank", "needs training.init_from, the run whose model is adapted"
+        return None

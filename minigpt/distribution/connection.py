@@ -2,6 +2,7 @@
 
 import logging
 import re
+import signal
 import socket
 import sys
 import time
@@ -12,7 +13,6 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.distribution.cluster import Cluster
-from minigpt.distribution.connecting import answers, listen, watched_connection
 from minigpt.distribution.launch import end_with_launch
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 # How long a worker waits for the others to start, when it says so, and how long the connection may take.
 START_SECONDS = 600.0
 REPORT_SECONDS = 20.0
-CONNECTION_SECONDS = 120.0
+CONNECTION_SECONDS = 120
+CONNECT_SECONDS = 2.0
 # A worker that fails waits for this time, so that the others can find out which of them ended first.
 GRACE_SECONDS = 3.0
 
@@ -55,8 +56,9 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
         spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
     )
     try:
-        # The call holds Python's lock: only a signal can end the process.
-        with watched_connection(cluster, CONNECTION_SECONDS), default_signals():
+        # The call holds Python's lock, and waits for workers that have ended: only a signal ends it.
+        with default_signals():
+            signal.alarm(CONNECTION_SECONDS)
             strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, *LOST) as error:
         if problem := _loss(cluster, error):
@@ -64,8 +66,38 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
         if "gRPC server" not in str(error):
             raise
         raise _address_in_use(cluster) from None
+    finally:
+        signal.alarm(0)
     _connected = cluster
     return strategy
+
+
+def answers(address: str) -> bool:
+    """Returns whether a process listens at an address, "HOST:PORT" or "[IPv6]:PORT"."""
+    host, port = _split(address)
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _listen(address: str, backlog: int) -> socket.socket:
+    """Listens at the port of an address of this machine.
+
+    Raises:
+      OSError: another process uses the port.
+    """
+    port = _split(address)[1]
+    if socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server(("", port), backlog=backlog)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def _wait_for_others(cluster: Cluster) -> None:
@@ -78,7 +110,7 @@ def _wait_for_others(cluster: Cluster) -> None:
     logger.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
     began, reported = time.monotonic(), False
     try:
-        server = listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))
+        server = _listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))
     except OSError:
         raise _address_in_use(cluster) from None
     with server:

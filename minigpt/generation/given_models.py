@@ -143,12 +143,10 @@ def _places(model: keras.Model, outputs: Any) -> dict[int | str, Any]:
     else:
         keys = list(outputs) if isinstance(outputs, dict) else list(range(len(outputs)))
     names = list(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", ())
-    numbered = {number: key for number, key in enumerate(keys)}
-    return (
-        numbered
-        | {number - len(keys): key for number, key in numbered.items()}
-        | dict(zip(names, keys, strict=False))
-    )
+    places: dict[int | str, Any] = dict(zip(names, keys, strict=False))
+    for number, key in enumerate(keys):
+        places |= {number: key, number - len(keys): key}
+    return places
 
 
 def output_of(model: keras.Model, token_ids: Any) -> Any:

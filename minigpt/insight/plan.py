@@ -22,7 +22,7 @@ class Plan:
 
     Attributes:
       values: what would be trained, as JSON values: text, tokens, model, training, parameters, device;
-        memory_bytes, a lower bound; seconds, None if measurements of the speed disagree.
+        memory_bytes, a lower bound; seconds.
       lines: the summary for people, by subject.
     """
 
@@ -108,7 +108,7 @@ def plan(
             "parameters": parameters_by_part(model) | {"total": count_merged(model)},
             "device": device,
             "memory_bytes": memory,
-            "seconds": None if seconds is None else round(min(seconds, limit or seconds), 1),
+            "seconds": round(min(seconds, limit or seconds), 1),
         },
         lines,
     )

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -100,6 +100,17 @@ class TrainingProgress(_Record):
     config: dict[str, Any]
 
 
+class _State(_Record):
+    bytes: Count
+    sha256: str
+
+
+class _Manifest(_Record):
+    format: Literal[1]
+    state: _State
+    progress: TrainingProgress
+
+
 class BrokenCheckpointError(Exception):
     """A checkpoint is damaged; the argument says how."""
 
@@ -155,9 +166,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         if not file.is_file():
             raise BrokenCheckpointError(f"{STATE} is not a file")
-        if (size := file.stat().st_size) != state["bytes"]:
-            raise BrokenCheckpointError(f"{STATE} has {size:,} bytes; expected {state['bytes']:,}")
-        if sha256_of(file) != state["sha256"]:
+        if (size := file.stat().st_size) != state.bytes:
+            raise BrokenCheckpointError(f"{STATE} has {size:,} bytes; expected {state.bytes:,}")
+        if sha256_of(file) != state.sha256:
             raise BrokenCheckpointError(f"{STATE} does not match its SHA-256")
         return Checkpoint(path, progress, load_file(file))
     except (OSError, SafetensorError) as error:
@@ -250,7 +261,7 @@ def best_state(folder: Path) -> dict[str, str] | None:
             with suppress(BrokenCheckpointError):
                 path = folder / progress.best.checkpoint
                 state = _read_manifest(path)[1]
-        return {"name": path.name, "sha256": str(state["sha256"])}
+        return {"name": path.name, "sha256": state.sha256}
     return None
 
 
@@ -271,7 +282,7 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
                 path.rename(scratch / path.name)
 
 
-def _read_manifest(path: Path) -> tuple[TrainingProgress, dict[str, Any]]:
+def _read_manifest(path: Path) -> tuple[TrainingProgress, "_State"]:
     """Returns the record, and the size and SHA-256 of the state."""
     try:
         content = json.loads(read_file(path / MANIFEST))
@@ -282,18 +293,12 @@ def _read_manifest(path: Path) -> tuple[TrainingProgress, dict[str, Any]]:
         raise BrokenCheckpointError(f"{MANIFEST} is truncated or damaged") from None
     if _sha256_of_content(content) != sha256:
         raise BrokenCheckpointError(f"{MANIFEST} does not match its SHA-256")
-    if content.get("format") != FORMAT:
-        raise BrokenCheckpointError(
-            f"{MANIFEST} has format {content.get('format')}; expected {FORMAT}"
-        )
     try:
-        state = {"bytes": int(content["state"]["bytes"]), "sha256": content["state"]["sha256"]}
-        return TrainingProgress.model_validate(content["progress"]), state
+        manifest = _Manifest.model_validate(content)
     except ValidationError as error:
         name = ".".join(map(str, error.errors()[0]["loc"]))
         raise BrokenCheckpointError(f"{MANIFEST}: {name} has unexpected content") from None
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise BrokenCheckpointError(f"{MANIFEST} has unexpected content") from None
+    return manifest.progress, manifest.state
 
 
 def _sha256_of_content(content: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import read_file
@@ -57,11 +57,6 @@ def mapping(value: Any) -> dict[str, Any]:
 def items(value: Any, most: int) -> list[Any]:
     """Returns the first `most` items of a list; [] for anything else."""
     return value[:most] if isinstance(value, list) else []
-
-
-def mappings(value: Any, most: int) -> list[dict[str, Any]]:
-    """Returns the dictionaries among the first `most` items of a list; [] if it is no list."""
-    return [item for item in items(value, most) if isinstance(item, dict)]
 
 
 def number(value: Any) -> float | int | None:
@@ -221,25 +216,3 @@ class Facts(_Record):
     val_tokens: Count
     device: str
     text: str
-
-
-def facts_as_json(facts: Facts) -> str:
-    """Returns the content of the file."""
-    return json.dumps(facts.model_dump(), indent=2, ensure_ascii=False) + "\n"
-
-
-def write_facts(file: Path, facts: Facts) -> None:
-    """Writes the file, whole or not at all.
-
-    Raises:
-      OSError: the file cannot be written; an existing one is unchanged.
-    """
-    replace_file(file, facts_as_json(facts).encode())
-
-
-def read_facts(file: Path) -> dict[str, Any]:
-    """Returns the facts as a dictionary with the names of `Facts`; {} if the file is missing or damaged."""
-    try:
-        return Facts.model_validate(read_object(file)).model_dump()
-    except ValidationError:
-        return {}

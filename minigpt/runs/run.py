@@ -19,10 +19,11 @@ lock             held by the process that trains
 
 import json
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError
@@ -39,7 +40,7 @@ from minigpt.runs.layout import (
     run_error,
     snapshots,
 )
-from minigpt.runs.records import Facts, facts_as_json, read_facts
+from minigpt.runs.records import Facts, read_object
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -130,7 +131,9 @@ class Run:
                 if corpus is not None:
                     (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
                 if facts is not None:
-                    (unfinished / "facts.json").write_text(facts_as_json(facts), encoding="utf-8")
+                    (unfinished / "facts.json").write_text(
+                        facts.model_dump_json(indent=2) + "\n", encoding="utf-8"
+                    )
                 tokenizer.save(unfinished / "tokenizer")
                 if model is not None:
                     model.save(unfinished / "model.keras")
@@ -194,7 +197,10 @@ class Run:
 
         {} if the file is missing or damaged; imported runs have none.
         """
-        return read_facts(self.facts_file)
+        try:
+            return Facts.model_validate(read_object(self.facts_file)).model_dump()
+        except ValidationError:
+            return {}
 
     @property
     def analysis(self) -> Analysis:
@@ -269,13 +275,6 @@ class Run:
                 raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
             raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
         return checkpoint
-
-    def remove_unfinished(self) -> None:
-        """Removes the unfinished files of killed processes. The caller holds the run's lock."""
-        for path in self.path.glob(".*"):
-            if path.suffix == ".tmp":
-                is_folder = path.is_dir() and not path.is_symlink()
-                shutil.rmtree(path) if is_folder else path.unlink()
 
 
 def as_run(run: Run | str | Path) -> Run:

@@ -66,12 +66,10 @@ async def read_chat(body: ChatBody, model: ServedModel, bounds: Bounds) -> Compl
         raise RequestError(400, error.problems[0], "messages") from None
     if limit is None:
         limit = min(model.max_len - len(prompt.ids), bounds.new_tokens)
-    shared = body.model_dump(include=set(CompletionBody.model_fields) - {"max_tokens", "logprobs"})
-    logprobs = (body.top_logprobs or 0) if body.logprobs else None
-    asked = CompletionBody.model_construct(
-        **shared | {"stream_options": body.stream_options},
-        prompt=prompt.ids.tolist(),
-        max_tokens=limit,
-        logprobs=logprobs,
-    )
+    own = {
+        "prompt": prompt.ids.tolist(),
+        "max_tokens": limit,
+        "logprobs": (body.top_logprobs or 0) if body.logprobs else None,
+    }
+    asked = CompletionBody.model_construct(**dict(body) | own)
     return await read_completion(asked, model, bounds, ChatCompletion)

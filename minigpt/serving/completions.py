@@ -8,13 +8,11 @@ import re
 import secrets
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from operator import methodcaller
 from typing import Any
-
-import numpy as np
 
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import UserError
@@ -30,7 +28,7 @@ from minigpt.serving.schema import (
 )
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
-from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.targets.gguf.settings import Settings, settings_of
 
 _MOST_STOP_CHARACTERS = 200
 
@@ -39,7 +37,7 @@ class Completion:
     """A request to continue prompts: its texts, and the objects of its answer.
 
     Attributes:
-      requests: what to generate: `count` texts for each prompt, one prompt after the other.
+      requests: what to generate: `n` texts for each prompt, one prompt after the other.
       computations: what else the answer needs of an engine.
       prefix: the beginning of the answer's id.
       kind, streamed_kind: the `object` of an answer, and of an event.
@@ -53,7 +51,6 @@ class Completion:
         self.body, self.prompts = body, prompts
         self.n = body.n or 1
         self._model = model
-        self._count = body.best_of or self.n
         self._id, self._created = f"{self.prefix}-{secrets.token_hex(12)}", int(time.time())
         # The texts that a stream has begun.
         self._begun: set[int] = set()
@@ -75,11 +72,10 @@ class Completion:
                 biases,
                 body.frequency_penalty or 0.0,
                 body.presence_penalty or 0.0,
-                # The best ones are those of the highest probability.
-                0 if body.logprobs is None and self._count > self.n else body.logprobs,
+                body.logprobs,
             )
             for prompt in prompts
-            for i in range(self._count)
+            for i in range(self.n)
         ]
 
     @property
@@ -118,8 +114,8 @@ class Completion:
             found[number] += part
         used = sum(part.token_count for part in found)
         choices = [
-            self._choice(index, self._with_prompt(number, part))
-            for index, (number, part) in enumerate(self._best(found))
+            self._choice(number, self._with_prompt(number, part))
+            for number, part in enumerate(found)
         ]
         return {**self._envelope(choices), "usage": self._usage(used)}
 
@@ -143,7 +139,7 @@ class Completion:
         try:
             await self._echo_prompts()
             for number in range(len(self.requests) if self._echoed else 0):
-                yield event(number, self._echoed[number // self._count])
+                yield event(number, self._echoed[number // self.n])
             async for number, part in parts:
                 used += part.token_count
                 yield event(number, part)
@@ -154,18 +150,10 @@ class Completion:
             yield _event({**self._envelope([]), "usage": self._usage(used)})
         yield "data: [DONE]\n\n"
 
-    def _best(self, parts: list[Part]) -> Iterator[tuple[int, Part]]:
-        """Yields the numbers and texts of the n best texts of each prompt."""
-        for first in range(0, len(parts), self._count):
-            numbers = list(range(first, first + self._count))
-            if self._count > self.n:
-                numbers = sorted(numbers, key=lambda i: -_mean_logprob(parts[i]))[: self.n]
-            yield from ((number, parts[number]) for number in numbers)
-
     def _with_prompt(self, number: int, part: Part) -> Part:
         if not self._echoed:
             return part
-        prompt = self._echoed[number // self._count]
+        prompt = self._echoed[number // self.n]
         return replace(part, text=prompt.text + part.text, tokens=prompt.tokens + part.tokens)
 
     def _choice(
@@ -215,41 +203,29 @@ async def read_completion(
     Raises:
       RequestError: a field cannot be used.
     """
-    n, best_of = body.n or 1, body.best_of
-    if best_of is not None and best_of < n:
-        raise problem("best_of", best_of, f"should be at least n, which is {n}")
-    if body.stream and best_of not in (None, n):
-        raise problem(
-            "best_of", best_of, "should be n in a stream; the best texts are known at the end"
-        )
     if body.stream_options is not None and not body.stream:
         raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
-    if body.max_tokens is not None and not 0 <= body.max_tokens <= bounds.new_tokens:
-        raise problem("max_tokens", body.max_tokens, f"should be from 0 to {bounds.new_tokens}")
+    if (body.max_tokens or 0) > bounds.new_tokens:
+        raise problem("max_tokens", body.max_tokens, f"should be at most {bounds.new_tokens}")
     _check_stops(body.stop)
     # The probabilities of a prompt's tokens are those within one context.
     describes = bool(body.echo) and body.logprobs is not None
     most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
     texts = "" if body.prompt is None else body.prompt
     prompts = await token_ids(model, texts, "prompt", most)
-    if (count := len(prompts) * max(n, best_of or 1)) > MOST_TEXTS:
-        message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
-        raise RequestError(400, message, "n")
+    if (count := len(prompts) * (body.n or 1)) > MOST_TEXTS:
+        raise problem("n", body.n, f"asks for {count} texts; should be at most {MOST_TEXTS}")
     return kind(body, model, prompts, _settings(body, model, bounds))
 
 
 def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Settings:
-    given = {setting.name: getattr(body, setting.name) for setting in DISTRIBUTION}
-    changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
+    changes = body.model_dump(include={s.name for s in DISTRIBUTION}, exclude_none=True)
     own = min(model.settings.max_new_tokens, bounds.new_tokens)
     changes["max_new_tokens"] = own if body.max_tokens is None else body.max_tokens
     if body.stop is not None:
         changes["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
     try:
-        settings = settings_of({**vars(model.settings), **changes})
-        if problems := engine_problems(vars(settings), ""):
-            raise UserError(*problems)
-        return settings
+        return settings_of({**vars(model.settings), **changes})
     except UserError as error:
         raise as_request_error(error.args[0]) from None
 
@@ -292,10 +268,6 @@ async def results_of(computations: Sequence[Computation]) -> list[Any]:
 
 def _event(value: dict[str, Any]) -> str:
     return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
-
-
-def _mean_logprob(part: Part) -> float:
-    return float(np.mean([token.logprob for token in part.tokens])) if part.tokens else -math.inf
 
 
 def _logprobs(part: Part, offset: int) -> dict[str, list[Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import os
 import shutil
 import threading
 from dataclasses import dataclass
@@ -134,13 +135,12 @@ class ServedPage:
     def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
         self._file, self._run, self._folder = file, run, folder
         self._lock = threading.Lock()
-        self._digest = ""
 
-    def file(self, compressed: bool) -> tuple[Path, str]:
-        """Returns the file with the page, and its entity tag: the same for each server of the same page.
+    def file(self, compressed: bool) -> Path:
+        """Returns the file with the page, compressed by gzip or not.
 
-        Args:
-          compressed: whether the file should be compressed by gzip.
+        Its time is that of the portable file: its entity tag is the same in each server of the same page.
+
         Raises:
           UserError, OSError: the run or the portable file is not there any more.
         """
@@ -148,14 +148,16 @@ class ServedPage:
         unfinished = page.with_suffix(".unfinished")
         with self._lock:
             if not page.exists():
+                written = self._file.stat().st_mtime
                 self._write(unfinished)
-                self._digest = sha256_of(unfinished)
+                os.utime(unfinished, (written, written))
                 unfinished.rename(page)
             if compressed and not packed.exists():
                 with page.open("rb") as whole, gzip.open(unfinished, "wb") as file:
                     shutil.copyfileobj(whole, file)
+                shutil.copystat(page, unfinished)
                 unfinished.rename(packed)
-        return (packed, f'"{self._digest}-gzip"') if compressed else (page, f'"{self._digest}"')
+        return packed if compressed else page
 
     def _write(self, path: Path) -> None:
         if self._run is None:

@@ -30,17 +30,13 @@ def source_run(init_from: str | None) -> Run | None:
 
 
 def load_gpt(run: Run) -> GPT:
-    """Returns the best model of a run to start from.
+    """Returns the best model of a run to start from, which `with_sizes_of` has checked.
 
     Raises:
-      UserError: the run has no finished model, or one that is not a GPT.
+      UserError: the run has no finished model.
     """
     model = run.load_model()
-    if not isinstance(model, GPT):
-        raise UserError(
-            f"training.init_from = {str(run.path)!r}: holds a {type(model).__name__}; should "
-            "hold a GPT"
-        )
+    assert isinstance(model, GPT)
     return model
 
 

@@ -3,18 +3,14 @@
 import math
 import re
 import shlex
-import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from minigpt.config import Config
-from minigpt.corpus.fit import SHARE_OF_PRODUCTS
+from minigpt.corpus.fit import speed_and_gpus
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths
@@ -46,13 +42,6 @@ The words in these lines (more of them: {guide}):
   bits per byte    the loss per byte of text, to compare models with different tokens
   [text]           in a sample: the prompt; the model writes what follows"""
 
-# A product is measured for this time, and at least this many times.
-_MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
-# Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
-_LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
-# Measurements disagree if their upper quartile is more than this many times the lower one.
-MAX_SPREAD = 2.0
-
 
 def words() -> str:
     """Returns what the figures mean, and where there is more: on the web if the repository is known."""
@@ -72,7 +61,7 @@ def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
 
 
 def summary_lines(
-    task: Task, model: GPT | EncoderDecoder, device: str, seconds: float | None
+    task: Task, model: GPT | EncoderDecoder, device: str, seconds: float
 ) -> dict[str, str]:
     """Returns the lines of the summary by subject.
 
@@ -130,38 +119,30 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     }
 
 
-def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float | None:
-    """Estimates the time of training without its limit; None if measurements of the speed disagree."""
+def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
+    """Estimates the time of training without its limit, from the multiplications and the measured speed."""
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
-    return expected_seconds(
-        task.config,
-        model.vocab_size,
-        batches * task.tokens_per_batch,
-        training.epochs * task.corpus.val.tokens,
-    )
+    multiplied = block_weights(task.config.model) + model.vocab_size * task.config.model.embed_dim
+    if task.config.model.kind == "encoder_decoder":
+        # A token goes through the encoder or through the decoder and the head, not through both.
+        multiplied //= 2
+    # An evaluation is the forward pass alone, a third of an update.
+    tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
+    return multiplied * tokens / speed_and_gpus(training)[0]
 
 
-def _training(task: Task, seconds: float | None) -> str:
+def _training(task: Task, seconds: float) -> str:
     training, length = task.config.training, task.sequence_length
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
     limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""
+    # The estimate leaves out the time for compiling, which is most of a short run.
+    expected = "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
     return (
         f"{count(training.epochs, 'epoch')} of {count(training.updates_per_epoch, 'step')} of {batch}; "
-        f"{expected(seconds)}{limit}"
+        f"{expected}{limit}"
     )
-
-
-def expected(seconds: float | None) -> str:
-    """Returns the text for an estimated time; None if measurements disagree."""
-    if seconds is None:
-        return (
-            "no forecast of the time: measurements of this machine's speed differ by more than a factor "
-            f"of {MAX_SPREAD:g}"
-        )
-    # The estimate leaves out the time for compiling, which is most of a short run.
-    return "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
 
 
 def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
@@ -310,66 +291,3 @@ def _bleu(loop: TrainingLoop, scores: dict[str, Any]) -> str:
             f"{sampling.length_penalty:g}"
         )
     return line
-
-
-def expected_seconds(
-    config: Config, vocab_size: int, trained: float, evaluated: float
-) -> float | None:
-    """Estimates the time from the number of multiplications and this machine's speed.
-
-    Args:
-      config: the settings.
-      vocab_size: V.
-      trained: tokens of the forward and the backward pass, which costs twice the forward pass.
-      evaluated: tokens of a forward pass alone.
-    Returns:
-      the seconds; None if measurements of the speed disagree.
-    """
-    training, model = config.training, config.model
-    rows = training.batch_size * config.sequence_length
-    dtype = training.precision.removeprefix("mixed_")
-    if (speed := _products_per_second(rows, model.embed_dim, model.ff_size, dtype)) is None:
-        return None
-    multiplied = block_weights(model) + vocab_size * model.embed_dim
-    if model.kind == "encoder_decoder":
-        # A token goes through the encoder or through the decoder and the head, not through both.
-        multiplied //= 2
-    products = 2 * multiplied * (3 * trained + evaluated)
-    return products / (SHARE_OF_PRODUCTS * speed)
-
-
-def _products_per_second(all_rows: int, width: int, columns: int, dtype: str) -> float | None:
-    """Measures the product of dtype[rows, width] and dtype[width, columns], with `all_rows` or fewer rows.
-
-    Returns:
-      multiplications and additions per second; None if measurements disagree.
-    """
-    kernel = tf.ones([width, columns], dtype)
-    all_rows = min(_MAX_ROWS, all_rows)
-    rows = min(_MIN_ROWS, all_rows)
-    while True:
-        inputs = tf.ones([rows, width], dtype)
-
-        def multiply(inputs: tf.Tensor = inputs) -> None:
-            float(tf.matmul(inputs, kernel)[0, 0])  # Waits for the result.
-
-        # The first product of a size is not measured: it starts threads and chooses a kernel, and may
-        # take 90 times as long as the others.
-        multiply()
-        if rows == all_rows or _seconds_of(multiply) >= _LONG_ENOUGH_SECONDS:
-            break
-        rows = min(all_rows, 4 * rows)
-    durations: list[float] = []
-    end = time.perf_counter() + _MEASURED_SECONDS
-    while len(durations) < _MIN_PRODUCTS or time.perf_counter() < end:
-        durations.append(_seconds_of(multiply))
-    low, middle, high = statistics.quantiles(durations, n=4)
-    if high > MAX_SPREAD * low:
-        return None
-    return 2 * rows * width * columns / middle
-
-
-def _seconds_of(multiply: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    multiply()
-    return time.perf_counter() - start

@@ -20,7 +20,7 @@ from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import count_merged
 from minigpt.notices import notices_to
-from minigpt.runs.records import Baselines, Facts, write_facts
+from minigpt.runs.records import Baselines, Facts
 from minigpt.runs.run import Run, save_model
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
@@ -97,8 +97,6 @@ def train(
         loop = TrainingLoop(trained, task, model, callbacks, console, hooks, strategy)
         contexts.callback(strategy.wait, loop)
         loop.restore(start.checkpoint)
-        if not trained.facts:
-            write_facts(trained.facts_file, facts)  # The file was lost or damaged.
         strategy.announce(trained, trains=not loop.is_over)
         if loop.is_over and trained.model_file.is_file():
             loop.hooks.started(loop)

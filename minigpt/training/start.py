@@ -35,7 +35,8 @@ from minigpt.runs.layout import (
 )
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
-from minigpt.runs.run import Run, open_run_corpus
+from minigpt.runs.run import Run, known_run_corpus
+from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
@@ -104,14 +105,7 @@ class Start:
             source = source_run(self.config.training.init_from)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
-        corpus = open_run_corpus(self.run)
-        if corpus is None:
-            raise run_error(
-                self.run.path,
-                f"its text (data.source = {self.config.data.source!r}) has changed since training "
-                "began; should be unchanged, or train a new run",
-            )
-        return corpus
+        return known_run_corpus(self.run)
 
     def build_model(self, task: Task) -> keras.Model:
         """Returns the model before its first step. A checkpoint is not restored yet.
@@ -141,7 +135,7 @@ class Start:
         run, checkpoint = self.run, self.checkpoint
         if run is None:
             return
-        run.remove_unfinished()
+        remove_abandoned(run.path)
         for file in (run.metrics_file, run.samples_file):
             cut_lines(file, checkpointing.epochs_after(checkpointing.batch))
         cut_lines(run.steps_file, checkpointing.clock.step, "step")

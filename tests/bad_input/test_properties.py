@@ -117,9 +117,3 @@ def try_inputs(name: str, count: int) -> int:
 @pytest.mark.parametrize("name", TARGETS)
 def test_some_inputs(name: str, tally: Tally):
     tally(inputs=try_inputs(name, FEW))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TARGETS)
-def test_many_inputs(name: str, tally: Tally):
-    tally(inputs=try_inputs(name, MANY))

@@ -22,6 +22,7 @@ from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import append_lines, cut_lines
 from minigpt.runs.run import Run
+from minigpt.storage.atomic import remove_abandoned
 from tests.settings import data_config, tokenizer_config
 
 PACKAGE = Path(minigpt.__file__).parent
@@ -152,10 +153,10 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "kept").write_text("mine")
-    for name in (".step-00000001.1.tmp", ".x.tmp"):
+    for name in (".minigpt-1.tmp", ".x.tmp"):
         (copied.path / name).symlink_to(folder)
         (copied.checkpoints_folder / name).symlink_to(folder)
-    copied.remove_unfinished()
+    remove_abandoned(copied.path)
     checkpoints.remove_checkpoints(copied.checkpoints_folder, keep=())
     assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
 
@@ -231,7 +232,7 @@ def test_paths_in_a_config_are_only_read(copied, tmp_path, monkeypatch):
     copied.config_file.write_text(text.replace(old, json.dumps(str(secret))))
     with pytest.raises(UserError, match="has changed since training"):
         minigpt.evaluate_run(copied)
-    with pytest.raises(UserError, match=r"data.paths|has changed since training began"):
+    with pytest.raises(UserError, match=r"data.paths|has changed since training"):
         minigpt.resume(copied.path, ["training.epochs=9"])
     assert (secret.stat().st_mtime_ns, secret.stat().st_mode) == (
         before.st_mtime_ns,

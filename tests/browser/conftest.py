@@ -63,9 +63,16 @@ def firefox(recorder: Recorder) -> Iterator[Browser]:
     browser.close()
 
 
-@pytest.fixture(params=["chromium", "firefox"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test runs in Chromium, one with the mark `both` in Firefox, too."""
+    if "browser" in metafunc.fixturenames:
+        in_both = metafunc.definition.get_closest_marker("both")
+        names = ["chromium", "firefox"] if in_both else ["chromium"]
+        metafunc.parametrize("browser", names, indirect=True)
+
+
+@pytest.fixture
 def browser(request: pytest.FixtureRequest) -> Browser:
-    """Each of the browsers."""
     return request.getfixturevalue(request.param)
 
 
@@ -129,7 +136,7 @@ def usual(browser: Browser, tabs: dict[str, Tab], reports: dict[str, Path]) -> T
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Tab]]:
-    """Opens a page, in each of the browsers, and closes it after the test."""
+    """Opens a page, and closes it after the test."""
     tabs = []
 
     def open_page(page: Path, **options: Any) -> Tab:

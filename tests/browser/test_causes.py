@@ -105,21 +105,6 @@ def scaled(weights: np.ndarray) -> list[float]:
     return (weights / weights.max()).tolist()
 
 
-def test_the_squares_with_the_keyboard(inside):
-    tab, *_ = inside
-    tab.evaluate("() => document.querySelector('.part-button').focus()")
-    tab.press("ArrowRight", 2)
-    tab.press("ArrowDown")
-    assert tab.evaluate("() => document.activeElement.ariaLabel").startswith("Layer 2, head 2: ")
-    assert tab.evaluate(ARCS)
-    tab.press("Enter")
-    tab.press("Tab")
-    assert tab.evaluate("() => document.activeElement.textContent") == "Switch layer 2, head 2 off"
-    tab.press("Enter")
-    assert tab.evaluate(LEFT_OUT)
-    tab.wait_for("() => document.activeElement.textContent === 'Switch layer 2, head 2 on'")
-
-
 def test_what_is_switched_off_stays_off(inside, open_page):
     """While writing, and in a link."""
     tab, *_ = inside
@@ -152,26 +137,3 @@ def test_what_is_switched_off_stays_off(inside, open_page):
     assert not other.evaluate(LEFT_OUT)
     assert write(other, "Ana sat") == whole
     assert "off=" not in other.evaluate("() => location.href")
-
-
-@pytest.mark.parametrize("off", ["9", "1.9", "x", "0", "-1.1", "1.1.1.1,1.0"])
-def test_parts_that_do_not_exist(open_page, gpt, off):
-    tab = open_page(gpt.page.as_uri() + f"#prompt=Ana&off={off}")
-    tab.wait_for(WRITTEN)
-    names = tab.evaluate("() => document.getElementById('left-out').textContent")
-    assert tab.evaluate(LEFT_OUT) == off.startswith("1.1.")
-    assert ("layer 1, head 1." in names) == off.startswith("1.1.")
-    assert (
-        tab.messages == []
-        and tab.evaluate("() => document.getElementById('alert').textContent") == ""
-    )
-
-
-def test_a_model_of_pairs_has_no_switches(open_page, pairs):
-    tab = open_page(pairs.page)
-    write(tab, "Béla sat")
-    look_at(tab, 1)
-    tab.click(".part-button:nth-of-type(2)")
-    assert not tab.evaluate("() => document.querySelector('.part-head button').checkVisibility()")
-    assert all("%" in text for text in tab.evaluate(SHOWN))
-    assert tab.messages == []

@@ -10,8 +10,6 @@ pytestmark = pytest.mark.browser
 TEXTS = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
   Array.from(text.querySelectorAll(".token"), (token) => token.textContent).join(""))"""
 STATUS = "() => document.querySelector('#compare .status').textContent"
-MARKED = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
-  Array.from(text.querySelectorAll(".token")).findIndex((token) => token.ariaSelected === "true"))"""
 SET = """(side, kind, value) => {
   const field = document.querySelectorAll("#compare [role=group]")[side].querySelector(kind);
   field.value = String(value);
@@ -56,44 +54,3 @@ def test_two_states_of_training(opened):
     assert first.startswith(opened.generate("Béla sat", seed=7, snapshot=0)["text"])
     assert second.startswith(opened.generate("Béla sat", seed=7)["text"])
     assert first != second
-
-
-def test_tokens_in_the_same_place_are_marked(opened):
-    """By the keyboard: one stop of Tab for each text."""
-    compare(opened)
-    opened.evaluate("() => document.querySelector('#compare .token').focus()")
-    opened.press("ArrowRight", 2)
-    assert opened.evaluate(MARKED) == [2, 2]
-    assert opened.evaluate(STATUS).startswith("Token 3: “")
-    opened.press("End")
-    length = opened.evaluate(
-        "() => document.querySelectorAll('#compare .text')[0].querySelectorAll('.token').length"
-    )
-    assert opened.evaluate(MARKED)[0] == length - 1
-
-
-def test_they_are_typed_in_step(open_page, gpt):
-    tab = open_page(gpt.page, motion=True, width=360)
-    tab.wait_for("() => !document.getElementById('compare').hidden")
-    tab.evaluate("() => { document.getElementById('compare').open = true; }")
-    tab.click("#compare .primary")
-    count = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
-      text.querySelectorAll(".token").length)"""
-    tab.wait_for(f"() => ({count})()[0] > 3")
-    first, second = tab.evaluate(count)
-    assert first == second < 20
-    assert overflow(tab) == []
-
-
-def test_a_temperature_that_cannot_be_used(opened):
-    opened.evaluate(SET, 0, "input", -1)
-    opened.click("#compare .primary")
-    alert = "() => document.getElementById('alert').textContent"
-    assert opened.evaluate(alert).startswith("Temperature must be a number from 0 to ")
-    assert opened.evaluate(TEXTS) == ["", ""]
-
-
-def test_a_model_of_pairs_has_no_comparison(open_page, pairs):
-    tab = open_page(pairs.page)
-    wait_until_ready(tab)
-    assert tab.evaluate("() => document.getElementById('compare').hidden")

@@ -5,6 +5,7 @@ import pytest
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.both
 def test_it_exists_at_the_load_event(open_page, gpt):
     tab = open_page(gpt.page)
     assert tab.evaluate("() => Object.keys(minigpt).sort()") == [
@@ -46,26 +47,6 @@ def test_options_that_are_left_out_have_the_values_of_the_run(tab, gpt):
     options = {"max_new_tokens": 30, "temperature": 0.9, "top_k": 0, "seed": 5, "stop": ["hill"]}
     assert empty[0] == empty[1]
     assert [empty[0]["text"]] == gpt.portable().generate("", **options)
-
-
-def test_the_text_comes_in_pieces(tab):
-    """The greedy text of this model never ends, and 20,000 tokens take many messages."""
-    text, tokens, pieces = tab.evaluate(
-        """async () => {
-          const pieces = [];
-          const onText = (text) => pieces.push(text);
-          const options = { prompt: "Ana sat", maxNewTokens: 20000, temperature: 0, onText };
-          const { text, tokens } = await minigpt.generate(options);
-          return [text, tokens, pieces];
-        }"""
-    )
-    assert len(pieces) > 2
-    assert "".join(pieces) == text
-    assert len(tokens) == 20000 and all(isinstance(token, int) for token in tokens)
-
-
-def test_no_new_tokens(tab):
-    assert tab.generate("Ana", maxNewTokens=0) == {"text": "", "tokens": []}
 
 
 def test_options_that_cannot_be_used(tab, gpt):
@@ -119,11 +100,6 @@ def test_an_error_in_a_callback_does_not_stop_the_page(tab):
         }"""
     )
     assert tab.generate("Ana")["tokens"]
-
-
-def test_unpaired_surrogates_are_replaced(tab):
-    """They are not characters, and UTF-8 cannot represent them."""
-    assert tab.generate("a\ud800b")["text"] == tab.generate("a\ufffdb")["text"]
 
 
 def test_nothing_is_written_to_the_console(open_page, gpt, pairs):

@@ -1,10 +1,8 @@
 """The page with the keyboard alone."""
 
-import numpy as np
 import pytest
 
-from minigpt.targets.gguf.settings import Settings
-from tests.browser.interface import WRITTEN, text_of_tokens, write
+from tests.browser.interface import WRITTEN, text_of_tokens
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +55,7 @@ def to_tokens(tab) -> dict:
     return tab_to(tab, lambda found: "token" in found["classes"].split())
 
 
+@pytest.mark.both
 def test_everything_is_reached_by_tab(written):
     to_tokens(written)
     written.press("Enter")
@@ -80,29 +79,6 @@ def test_everything_is_reached_by_tab(written):
         sorted(set(operable) - reached),
     )
     assert missing == []
-
-
-def test_what_has_the_focus_is_seen(written):
-    """It has an outline, and is inside the window."""
-    for _ in range(12):
-        written.press("Tab")
-        outline, top, bottom, height = written.evaluate(
-            """() => {
-              const focused = document.activeElement;
-              const box = focused.getBoundingClientRect();
-              const isOutlined = (element) => {
-                const style = getComputedStyle(element);
-                const isDrawn = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
-                return (isDrawn && style.outlineColor !== "rgba(0, 0, 0, 0)") || style.boxShadow !== "none";
-              };
-              // A token's outline is that of its text.
-              const shown = focused.querySelector(":scope > .fill") ?? focused;
-              return [focused === document.body || isOutlined(shown), box.top, box.bottom, innerHeight];
-            }"""
-        )
-        found = focus(written)
-        assert outline, found
-        assert bottom > 0 and top < height, found
 
 
 def test_arrow_keys_move_over_the_tokens(written):
@@ -130,6 +106,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     assert "token" not in focus(written)["classes"].split()
 
 
+@pytest.mark.both
 def test_an_alternative_makes_a_branch(written):
     first = text_of_tokens(written)
     to_tokens(written)
@@ -158,39 +135,3 @@ def test_an_alternative_makes_a_branch(written):
     written.press("Tab")
     written.press("Enter")
     assert text_of_tokens(written) == second
-
-
-def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
-    """With temperature 0: what the engine writes after the same tokens and the second best one."""
-    write(written, "Ana sat", temperature=0, length=20)
-    options = {"prompt": "Ana sat", "temperature": 0, "maxNewTokens": 20}
-    ids = written.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
-    to_tokens(written)
-    written.press("ArrowRight", 3)
-    written.press("Enter", 2)
-    branches = "() => document.querySelectorAll('#branches .branch').length"
-    written.wait_for(f"() => ({branches})() === 4 && document.getElementById('stop').hidden")
-
-    model, tokenizer = gpt.portable(), gpt.built.tokenizer
-    prompt = tokenizer.encode("Ana sat").tolist()
-    scores = model.logits([[*prompt, *ids[:3]]])[0, -1]
-    scores[tokenizer.never_sampled_ids] = -np.inf
-    best, second = np.argsort(-scores)[:2].tolist()
-    assert best == ids[3]
-    kept = [*ids[:3], second]
-    model._engine.set_sampling(Settings(temperature=0.0), seed=0)
-    model._engine.start([*prompt, *kept], 24, added=4)
-    tokens = [*kept, *model._engine.add_tokens(24)]
-    expected = tokenizer.decode([*prompt, *tokens])[len("Ana sat") :]
-    shown = text_of_tokens(written)
-    assert len(shown) > 10
-    # A stop string may have ended it.
-    assert expected == shown or (expected.startswith(shown) and "hill" in shown)
-
-
-def test_escape_returns_to_the_text(written):
-    to_tokens(written)
-    written.press("Enter")
-    assert "token" not in focus(written)["classes"].split()
-    written.press("Escape")
-    assert "token" in focus(written)["classes"].split()

@@ -1,7 +1,5 @@
 """Learning in the page: the same weights as in Python, and a saved page that has them."""
 
-import re
-
 import pytest
 
 import minigpt
@@ -21,6 +19,7 @@ def not_in_the_page(tab) -> list[str]:
     return [url for url in tab.requests[1:] if not url.startswith(("blob:", "data:"))]
 
 
+@pytest.mark.both
 def test_the_weights_are_those_of_python(tab, gpt, open_page, tmp_path):
     model, text = gpt.portable(), tiny_text(9)
     before = tab.generate("Ana", seed=1)
@@ -60,16 +59,7 @@ def test_the_weights_are_those_of_python(tab, gpt, open_page, tmp_path):
     assert saved_page(again, tmp_path / "twice.html").read_bytes() == page.read_bytes()
 
 
-def test_an_unchanged_page_is_saved_as_it_is(tab, gpt, tmp_path):
-    page = saved_page(tab, tmp_path / "saved.html")
-    for pattern in (r"<script .*</script>\n", r"(?s)<script>.*</script>", r"(?s)<style>.*</style>"):
-        exported, found = (
-            re.findall(pattern, path.read_text(encoding="utf-8")) for path in (gpt.page, page)
-        )
-        assert exported and sorted(found) == sorted(exported)
-    assert minigpt.load_portable(page).learned_steps == 0
-
-
+@pytest.mark.both
 def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     tab = open_page(gpt.page)
     wait_until_ready(tab)
@@ -112,88 +102,6 @@ def test_learning_can_be_stopped(tab, gpt):
     )
     assert 3 <= len(losses) < 50
     assert tab.generate("Ana")["tokens"]
-
-
-def test_learning_that_fails_has_changed_the_weights(open_page, gpt):
-    """The page says so, and writes again what it has written before."""
-    tab = open_page(gpt.page)
-    before = write(tab, "Ana", seed=3)
-    for name, value in {"learn-text": tiny_text(9), "learn-learningRate": "1e30"}.items():
-        set_value(tab, name, value)
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('alert').textContent !== ''")
-    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
-    assert re.match(r"The weights were changed after the export, by \d+ steps? of learning\.", note)
-    assert not tab.evaluate("() => document.getElementById('learned-note').hidden")
-    assert write(tab, "Ana", seed=3) != before
-
-
-def test_a_script_that_fails_stops_learning(tab):
-    done = tab.evaluate(
-        """async (text) => {
-          let steps = 0;
-          const onStep = () => { steps++; throw new Error("mine"); };
-          const done = minigpt.learn({ text, steps: 300, length: 9, onStep });
-          return [await done.catch((error) => error.message), steps];
-        }""",
-        tiny_text(9),
-    )
-    assert done == ["mine", 1]
-    tab.wait_for("() => !document.getElementById('learned-note').hidden")
-    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
-    assert int(re.search(r"by (\d+) step", note)[1]) < 300
-
-
-def test_a_wrong_field_is_named_and_marked(open_page, gpt):
-    tab = open_page(gpt.page)
-    wait_until_ready(tab)
-    for name, value in {"learn-text": tiny_text(9), "learn-batchSize": "1.5"}.items():
-        set_value(tab, name, value)
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('alert').textContent !== ''")
-    alert = tab.evaluate("() => document.getElementById('alert').textContent")
-    assert alert.startswith("Windows in a step: 1.5: should be an integer from 1 to 65536")
-    tab.wait_for("() => document.activeElement.id === 'learn-batchSize'")
-    assert tab.evaluate("() => document.activeElement.getAttribute('aria-invalid')") == "true"
-    set_value(tab, "learn-batchSize", "1")
-    set_value(tab, "learn-steps", "1")
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('learn-status').textContent.startsWith('Done')")
-    assert not tab.evaluate("() => document.querySelectorAll('[aria-invalid]').length")
-
-
-def test_options_that_cannot_be_used(tab):
-    text = "Ana sat on the roof"
-    tokens = tab.evaluate("() => minigpt.info.model.max_len")
-    assert tokens == 24
-    message = """async (options) => {
-      try { await minigpt.learn(options); return "no error"; }
-      catch (error) { return `${error.name} ${error.message}`; }
-    }"""
-    cases = [
-        (None, "TypeError options: "),
-        ({}, "TypeError text: should be a string"),
-        ({"text": 3}, "TypeError text: should be a string"),
-        ({"text": ""}, "RangeError text: 0 tokens: should have at least 2"),
-        ({"text": text, "onStep": 3}, "TypeError onStep: should be a function"),
-        ({"text": text, "learning_rate": 1}, "TypeError learning_rate: unknown option"),
-        ({"text": text, "steps": 0}, "RangeError steps: 0: should be an integer from 1 to "),
-        ({"text": text, "steps": 1.5}, "RangeError steps: 1.5: should be an integer"),
-        ({"text": text, "steps": "1"}, "TypeError steps: should be an integer"),
-        (
-            {"text": text, "learningRate": 0},
-            "RangeError learningRate: 0: should be a number above 0",
-        ),
-        ({"text": text, "batchSize": 0}, "RangeError batchSize: 0: "),
-        ({"text": text, "seed": -1}, "RangeError seed: -1: "),
-        ({"text": text, "length": 24}, "RangeError length: 24: should be an integer from 1 to "),
-    ]
-    for options, expected in cases:
-        assert tab.evaluate(message, options).startswith(expected), options
-    # The form says it in the line for errors.
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => /^text: 0 tokens/.test(document.getElementById('alert').textContent)")
-    assert tab.evaluate("() => document.getElementById('learn-start').disabled") is False
 
 
 def test_a_model_of_pairs_cannot_learn(open_page, pairs):

@@ -96,6 +96,7 @@ def test_a_text_of_several_blocks(open_page, gpt, tmp_path):
     assert found[0]["count"] == 100_000
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("width", [1280, 360])
 def test_what_was_written_is_underlined(open_page, page, width, axe):
     tab = open_page(page, width=width)
@@ -124,11 +125,3 @@ def test_what_was_written_is_underlined(open_page, page, width, axe):
     write(tab, "Ω", length=1)
     tab.evaluate("() => document.querySelector('#matches-body button').click()")
     tab.wait_for(f"() => ({status})().startsWith('No part')")
-
-
-def test_a_page_without_the_training_text(open_page, gpt):
-    tab = open_page(gpt.page)
-    wait_until_ready(tab)
-    assert tab.evaluate("() => document.getElementById('matches').hidden")
-    message = tab.evaluate("() => window.minigpt.occurrences('a').catch((error) => error.message)")
-    assert "export it with --with-text" in message

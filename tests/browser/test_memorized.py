@@ -35,9 +35,3 @@ def test_copied_passages_are_underlined(gpt, tmp_path, open_page, axe):
     assert tab.evaluate(marks) == ["[copied: the old fox]", f"[copied: {MARKUP[:9]}]"]
     assert tab.evaluate("() => window.hacked ?? null") is None
     assert overflow(tab) == [] and violations(tab, axe) == [] and tab.messages == []
-
-
-def test_without_a_measurement_nothing_is_said(gpt, open_page):
-    tab = open_page(gpt.page)
-    about = tab.evaluate("() => document.getElementById('about').textContent")
-    assert "Memorization" not in about

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from minigpt.targets.html.file_page import write_file_page
-from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import WRITTEN, set_value, text_of_tokens, wait_until_ready, write
 from tests.browser.runs import write_page, write_run
 
@@ -54,6 +53,7 @@ FIELDS = """() => ["prompt", "length", "temperature", "top-k", "seed"].map((id) 
   document.getElementById(id).value)"""
 
 
+@pytest.mark.both
 def test_a_text_can_be_sent_as_a_link(open_page, gpt):
     """The address has the prompt, the seed, and the settings that are not those of the run."""
     prompt = "Ana & Béla\n #1 + 50% <img src=x onerror='window.hacked=1'>"
@@ -73,49 +73,11 @@ def test_a_text_can_be_sent_as_a_link(open_page, gpt):
     assert other.evaluate("() => location.href") != address
 
 
-def test_another_link_in_an_open_page(open_page, gpt):
-    tab = open_page(gpt.page)
-    write(tab, "Béla", seed=7, temperature=1.25, top_k=3)
-    tab.evaluate("() => { location.hash = '#prompt=Ana&seed=3'; }")
-    tab.wait_for("() => document.getElementById('text-prompt').textContent === 'Ana'")
-    tab.wait_for(WRITTEN)
-    assert tab.evaluate(FIELDS) == ["Ana", "30", "0.9", "0", "3"]
-    options = {"temperature": 0.9, "top_k": 0, "stop": ["hill"], "seed": 3}
-    (expected,) = gpt.portable().generate("Ana", 30, **options)
-    assert text_of_tokens(tab).startswith(expected)
-
-
-def test_addresses_that_are_no_links(open_page, gpt):
-    """Values that are not allowed are left out. A section of the page is no text."""
-    wrong = "#prompt=Ana&temperature=-1&topK=x&maxNewTokens=&seed=1e999&other=5"
-    tab = open_page(gpt.page.as_uri() + wrong)
-    tab.wait_for(WRITTEN)
-    assert tab.evaluate(FIELDS) == ["Ana", "30", "0.9", "0", "5"]
-    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
-    tab = open_page(gpt.page.as_uri() + "#about")
-    tab.wait_for(WRITTEN)
-    assert tab.evaluate(FIELDS)[0] == "Ana sat"
-    assert tab.evaluate("() => location.hash") == "#about"
-    # A prompt that is too long for a link.
-    write(tab, "Ana ")
-    assert tab.evaluate("() => location.hash") == "#prompt=Ana+&seed=5"
-    write(tab, "Ana " * 1500)
-    assert tab.evaluate("() => location.hash") == ""
-
-
-def test_a_translation_can_be_sent_as_a_link(open_page, pairs):
-    tab = open_page(pairs.page)
-    text = write(tab, "Béla sat")
-    other = open_page(tab.evaluate("() => location.href"))
-    other.wait_for(WRITTEN)
-    assert text_of_tokens(other) == text
-    assert other.evaluate("() => document.getElementById('prompt').value") == "Béla sat"
-
-
 COUNT = "() => document.querySelectorAll('#text-tokens .token').length"
 SHOWN = "() => !document.getElementById('typing').hidden"
 
 
+@pytest.mark.both
 def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_path):
     """25 tokens a second. It can be paused, goes on token by token, or comes at once."""
     (expected,) = gpt.portable().samples("Ana sat", 60, temperature=0.9, top_k=0, seed=1)
@@ -149,28 +111,6 @@ def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_pat
     tab.wait_for("() => document.getElementById('status').textContent.startsWith('Done: ')")
 
 
-def test_a_text_is_shown_at_once_to_who_prefers_reduced_motion(open_page, gpt):
-    tab = open_page(gpt.page)
-    tab.wait_for(WRITTEN)
-    assert not tab.evaluate(SHOWN)
-    text = text_of_tokens(tab)
-    (expected,) = gpt.portable().generate(
-        "Ana sat", 30, temperature=0.9, top_k=0, seed=5, stop=["hill"]
-    )
-    assert text.startswith(expected)
-
-
-def test_a_text_ends_by_itself(open_page, gpt, tmp_path):
-    """The run's samples may be shorter than its texts: the length is that of the context."""
-    length = gpt.built.config.model.max_len
-    sampling = {"max_new_tokens": 3, "temperature": 0, "stop": []}
-    tab = open_page(write_page(write_run(tmp_path / "short", gpt.built, sampling=sampling)))
-    tab.wait_for(WRITTEN)
-    assert tab.evaluate("() => document.getElementById('length').value") == str(length)
-    assert tab.evaluate(COUNT) == length > 3
-    assert len(tab.generate("Ana sat")["tokens"]) == 3
-
-
 def test_prompts_can_be_chosen(open_page, gpt, tmp_path):
     prompts = ["Ana", "Béla", "<img src=x onerror='window.hacked=1'>", "Dirk"]
     tab = open_page(write_page(write_run(tmp_path / "chips", gpt.built, prompts=prompts)))
@@ -181,36 +121,6 @@ def test_prompts_can_be_chosen(open_page, gpt, tmp_path):
     tab.wait_for(WRITTEN)
     assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompts[2]
     assert tab.evaluate("() => window.hacked ?? null") is None
-
-
-def test_settings_do_not_move_the_text(open_page, gpt, axe):
-    tab = open_page(gpt.page, width=360)
-    tab.wait_for(WRITTEN)
-    place = "() => document.getElementById('text').getBoundingClientRect().top + scrollY"
-    seen = "() => document.getElementById('seed').checkVisibility()"
-    before = tab.evaluate(place)
-    assert not tab.evaluate(seen)
-    tab.click("#settings-button")
-    assert tab.evaluate(seen)
-    assert tab.evaluate(place) == before
-    left, right, top, button = tab.evaluate(
-        """() => {
-          const box = document.getElementById("settings").getBoundingClientRect();
-          const button = document.querySelector("#settings-button").getBoundingClientRect();
-          return [box.left, box.right, box.top, button.bottom];
-        }"""
-    )
-    assert 0 <= left < right <= 360 and button <= top < button + 20
-    assert violations(tab, axe) == [] and overflow(tab) == []
-    tab.press("Escape")
-    assert not tab.evaluate(seen)
-    # The slider and the field beside it are one setting.
-    set_value(tab, "temperature", 1.5)
-    slider = "() => document.querySelector('.field-slider [type=range]')"
-    assert tab.evaluate(f"() => ({slider})().value") == "1.5"
-    tab.evaluate(f"() => ({slider})().focus()")
-    tab.press("ArrowRight")
-    assert tab.evaluate("() => document.getElementById('temperature').value") == "1.55"
 
 
 def test_a_branch_and_its_token_can_be_sent_as_a_link(open_page, gpt):
@@ -243,18 +153,3 @@ def test_a_branch_and_its_token_can_be_sent_as_a_link(open_page, gpt):
     assert len(other.evaluate(branches)) == 3
     assert other.evaluate(FIELDS)[2] == "1.5"
     other.wait_for("(hash) => location.hash === hash", tab.evaluate("() => location.hash"))
-
-
-@pytest.mark.parametrize(
-    "end", ["branch=3.999999", "branch=0.5", "branch=x", "branch=99.1", "token=0"]
-)
-def test_branches_that_do_not_exist(open_page, gpt, end):
-    """The text that they would leave is shown."""
-    tab = open_page(gpt.page)
-    text = write(tab, "Ana sat", seed=7)
-    other = open_page(tab.evaluate("() => location.href") + f"&{end}")
-    other.wait_for(WRITTEN)
-    assert text_of_tokens(other) == text
-    assert other.evaluate("() => document.getElementById('alert').textContent") == ""
-    assert other.evaluate("() => document.getElementById('panel-body').hidden")
-    assert other.messages == []

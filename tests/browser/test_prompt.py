@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.browser.accessibility import overflow, violations
-from tests.browser.interface import wait_until_ready, write
+from tests.browser.interface import write
 from tests.targets.gguf.looking import softmax
 
 pytestmark = pytest.mark.browser
@@ -46,26 +45,6 @@ def test_the_tokens_of_the_prompt_have_probabilities(open_page, gpt):
     assert tab.evaluate("() => document.querySelector('button.alternative')") is None
 
 
-def test_the_prompt_with_the_keyboard(open_page, gpt, axe):
-    tab = open_page(gpt.page, width=360)
-    write(tab, "Ana sat", seed=5)
-    tab.wait_for(f"() => ({PROMPT_TOKENS})().length > 1")
-    tab.evaluate("() => document.querySelector('#prompt-tokens .token').focus()")
-    tab.press("ArrowRight")
-    assert tab.evaluate(HEADING) == "Token 2 of the prompt"
-    tab.press("ArrowLeft")
-    assert tab.evaluate(HEADING) == "Token 1 of the prompt"
-    assert "reads this token first" in tab.evaluate(
-        "() => document.getElementById('alternatives').textContent"
-    )
-    assert violations(tab, axe) == [] and overflow(tab) == []
-    # One list at a time has a chosen token.
-    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[1].click()")
-    assert tab.evaluate("() => document.querySelectorAll('[aria-selected=true]').length") == 1
-    assert tab.evaluate(HEADING) == "Token 2"
-    assert tab.messages == []
-
-
 def test_what_has_left_the_context_is_marked(open_page, gpt):
     tab, context = open_page(gpt.page), gpt.built.config.model.max_len
     write(tab, "Ana sat", length=context - 8, temperature=0)
@@ -82,15 +61,3 @@ def test_what_has_left_the_context_is_marked(open_page, gpt):
     assert note.startswith(
         f"The model sees {context} tokens. The first {count + 10} tokens of this text"
     )
-
-
-def test_a_prompt_that_is_longer_than_the_context(open_page, gpt):
-    tab, context = open_page(gpt.page), gpt.built.config.model.max_len
-    prompt = "Ana sat on the hill. " * 9
-    wait_until_ready(tab)
-    write(tab, prompt, length=3)
-    tab.wait_for(f"() => ({PROMPT_TOKENS})().length > 1")
-    assert len(tab.evaluate(PROMPT_TOKENS)) == context
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompt
-    assert tab.evaluate(LEFT) == [3, 0]
-    assert tab.evaluate("() => document.getElementById('prompt-start').classList.contains('left')")

@@ -1,19 +1,13 @@
 """What the report shows in browsers."""
 
-import itertools
-
 import pytest
 
-from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
+from tests.browser.reports import OPEN_ALL, RESUMED, drawn, text_of, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     FACTS,
-    VERDICT,
     loss_after,
-    write_lines,
-    write_records,
 )
-from tests.run_files import records
 
 pytestmark = pytest.mark.browser
 
@@ -45,23 +39,7 @@ def test_the_order_of_the_report(usual):
     assert figures["Parameters"] == f"{FACTS['parameters']:,}"
 
 
-def test_the_speed_is_all_tokens_over_the_time_of_the_updates(tmp_path, open_page):
-    run = write_records(tmp_path / "run", epochs=2, analysis={})
-
-    def speed_after(file, speeds):
-        lines = zip(records(file), speeds, strict=True)
-        write_lines(file, [line | {"tokens_per_second": speed} for line, speed in lines])
-        tab = open_page(report_of(run))
-        names = texts_of(tab, ".figures dt")
-        return texts_of(tab, ".figure-value")[names.index("Tokens per second")]
-
-    assert speed_after(run.metrics_file, [1000, 3000]) == "1,500"
-    # Interrupted in the first epoch: 15 of 20 updates were timed.
-    run.metrics_file.unlink()
-    write_lines(run.steps_file, records(run.steps_file)[:4])
-    assert speed_after(run.steps_file, [None, 100, 300, 300]) == "180"
-
-
+@pytest.mark.both
 def test_the_first_screen(reports, open_page):
     """One sentence, the curve and the best sample; the list of sections stays when the page moves."""
     tab = drawn(open_page(reports["usual"]))
@@ -85,34 +63,7 @@ def test_the_first_screen(reports, open_page):
     tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
 
 
-def test_a_narrow_first_screen(reports, open_page):
-    tab = drawn(open_page(reports["pairs"], width=360))
-    assert text_of(tab, "#overview .pair dd") == "Guten Tag"
-    curve = "() => document.querySelector('#overview figure').getBoundingClientRect().bottom"
-    assert tab.evaluate(curve) < 800
-
-
-def test_only_faults_are_red(tmp_path, open_page):
-    fault = {"id": "diverging", "evidence": "The loss rose.", "action": "Lower the rate."}
-    run = write_records(tmp_path / "run", analysis={"verdicts": [VERDICT, fault]})
-    colors = open_page(report_of(run)).evaluate(
-        """() => Array.from(document.querySelectorAll(".verdicts li"), (item) => [
-          getComputedStyle(item).borderInlineStartColor,
-          getComputedStyle(item.querySelector("h3")).color,
-        ])"""
-    )
-    amber, red = "rgb(122, 90, 0)", "rgb(138, 28, 18)"
-    assert colors == [[amber, amber], [red, red]]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "expected"), [([], "No problems found."), (None, "Not examined yet.")]
-)
-def test_without_verdicts(verdicts, expected, tmp_path, open_page):
-    run = write_records(tmp_path / "run", analysis={"verdicts": verdicts})
-    assert text_of(open_page(report_of(run)), "#verdicts p") == expected
-
-
+@pytest.mark.both
 def test_the_values_of_the_chart_by_keyboard(usual):
     tab = usual
     value = "() => document.getElementById('loss-chart').getAttribute('aria-valuetext')"
@@ -142,40 +93,6 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     assert tab.evaluate(value).startswith("After 40,960 tokens: ")
 
 
-def test_the_values_of_the_chart_by_pointer(usual):
-    tab = usual
-    tab.click("#axis-step")
-    tab.click("#loss-chart")
-    # The middle of the chart: near the middle of the training.
-    step = int(text_of(tab, "#losses .readout strong").split()[1])
-    assert 30 <= step <= 50
-
-
-@pytest.mark.parametrize("width", [1280, 360])
-def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_page):
-    """PPMd and 7-grams of bytes are so near that their labels would."""
-    tab = usual if width == 1280 else drawn(open_page(reports["usual"], width=width))
-    names = texts_of(tab, "#losses .level-name")
-    assert sorted(name.split()[0] for name in names) == [
-        "7-gram",
-        "PPMd",
-        "bigram",
-        "byte",
-        "uniform",
-        "unigram",
-    ]
-    places = tab.evaluate(
-        """() => Array.from(document.querySelectorAll("#losses .level-name"), (node) => {
-          const { left, right } = node.getBoundingClientRect();
-          const chart = node.closest("svg").getBoundingClientRect();
-          return [Number(node.getAttribute("y")), left >= chart.left && right <= chart.right + 1];
-        }).sort((a, b) => a[0] - b[0])"""
-    )
-    assert all(inside for _, inside in places)
-    # In a font of 12 pixels.
-    assert all(below - above >= 14 for (above, _), (below, _) in itertools.pairwise(places))
-
-
 def test_an_interrupted_training(usual):
     tab = usual
     assert "training was resumed 5 times" in texts_of(tab, ".chart-key li")
@@ -201,48 +118,6 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} h4") == ["Epoch 1", "Epoch 4 best"]
     tab.click("#samples-mode-all")
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
-
-
-@pytest.mark.parametrize(
-    ("losses", "context", "rare"),
-    [
-        ((8.0, 5.0, 4.0, 2.0), "falls to the end of the context, from 8.00 to 2.00", "harder than"),
-        ((2.0, 4.0, 5.0, 8.0), "From position 0 on, the loss falls by less than 2%", "easier than"),
-        (
-            (3.0, 2.0, 1.99, 3.0),
-            "From position 10 on, the loss falls by less than 2%",
-            "as hard as",
-        ),
-    ],
-)
-def test_the_sentences_about_the_loss_follow_from_it(losses, context, rare, tmp_path, open_page):
-    groups = [
-        {"from": 10 * at, "to": 10 * at + 10, "tokens": 30, "loss": loss}
-        for at, loss in enumerate(losses)
-    ]
-    # A mean of few tokens is shown, but says nothing.
-    groups.append({"from": 40, "to": 50, "tokens": 29, "loss": 0.5})
-    analysis = {"positions": groups, "frequencies": groups}
-    tab = open_page(report_of(write_records(tmp_path / "run", analysis=analysis)))
-    _, *notes = texts_of(tab, "#breakdown .note")
-    assert context in notes[0] and f"with 0–9 occurrences are {rare} those with 30–39: " in notes[1]
-    assert all("fewer than 30 tokens are pale" in note for note in notes)
-    counts = texts_of(tab, "#breakdown tbody td:last-child")
-    assert counts == 2 * [*4 * ["30"], "29 (few)"]
-    faded = "() => getComputedStyle(document.querySelector('#breakdown .few .bar-fill')).opacity"
-    assert tab.evaluate(faded) == "0.4"
-
-
-def test_tokens_of_a_passage_by_keyboard(usual):
-    tab = usual
-    tab.evaluate("() => document.querySelector('#hardest-0 .token').focus()")
-    tab.press("ArrowRight", 2)
-    readout = "#passages .passage .readout"
-    assert text_of(tab, readout).endswith("1.20 nats, probability 30%")
-    tab.press("End")
-    assert "zax" in text_of(tab, readout) and "3.60 nats" in text_of(tab, readout)
-    levels = "() => Array.from(document.querySelectorAll('#hardest-0 .token'), (t) => t.className)"
-    assert tab.evaluate(levels)[0] == "token p0" and tab.evaluate(levels)[6] == "token p3"
 
 
 def test_copied_passages_are_underlined(usual):
@@ -285,24 +160,6 @@ def test_certificates(usual):
         "Within tolerance": "yes",
         "Made of": "older weights: step-00000060-epoch-3",
     }
-
-
-def test_a_report_of_500_epochs(reports, open_page):
-    tab = drawn(open_page(reports["long"]))
-    options = "() => document.querySelectorAll('#epoch-after option').length"
-    assert 20 < tab.evaluate(options) <= 61
-    assert "Of 500 epochs" in text_of(tab, "#samples .note")
-    tab.click("#numbers-title")
-    tab.wait_for("() => document.querySelectorAll('#numbers tbody')[0]?.rows.length === 500")
-    tab.click("#samples-mode-all")
-    assert len(texts_of(tab, "#samples .sample-group:first-child .sample-card")) > 20
-
-
-def test_translations(reports, open_page):
-    tab = drawn(open_page(reports["pairs"]))
-    assert "BLEU" in texts_of(tab, ".small-charts h3")
-    assert texts_of(tab, "#samples .pair dd")[0] == "Guten Tag"
-    assert "Best BLEU14.0" in text_of(tab, ".figures")
 
 
 def test_a_comparison(reports, open_page):

@@ -9,10 +9,8 @@ from tests.browser.test_keyboard import OPERABLE
 pytestmark = pytest.mark.browser
 
 LOOKS = [
-    ("usual", 1280, False),
     ("usual", 360, True),
-    ("pairs", 1280, True),
-    ("comparison", 360, False),
+    ("comparison", 1280, False),
 ]
 
 
@@ -26,13 +24,6 @@ def test_axe_finds_nothing(name, width, dark, reports, open_page, axe):
     assert overflow(tab) == []
     assert violations(tab, axe) == []
     assert texts_of(tab, ".alert") == [] and tab.messages == []
-
-
-@pytest.mark.parametrize("name", ["old", "long"])
-def test_other_reports_are_not_wider_than_the_window(name, reports, open_page):
-    tab = drawn(open_page(reports[name], width=360))
-    tab.evaluate(OPEN_ALL)
-    assert overflow(tab) == [] and texts_of(tab, ".alert") == [] and tab.messages == []
 
 
 def test_everything_is_reached_by_tab(usual):

@@ -1,6 +1,5 @@
 """The report reloads itself while its run is trained, and keeps what the reader has chosen."""
 
-import base64
 import json
 import time
 
@@ -66,6 +65,7 @@ def is_same_after(tab, seconds):
     return tab.evaluate("() => window.isFirst === true")
 
 
+@pytest.mark.both
 def test_it_reloads_until_the_training_has_ended(training, open_page):
     tab = open_page(training.path / REPORT_FILE)
     assert status(tab).startswith("Training is running: this page reloads itself every 2 s")
@@ -107,31 +107,6 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     assert tab.messages == []
 
 
-def test_it_does_not_disturb_the_reader(training, open_page):
-    tab = open_page(training.path / REPORT_FILE)
-    tab.evaluate(MARK)
-    # A selected text.
-    tab.evaluate("() => getSelection().selectAllChildren(document.querySelector('.verdicts'))")
-    assert is_same_after(tab, 3)
-    tab.evaluate("() => getSelection().removeAllRanges()")
-    wait_for_reload(tab)
-
-
-def test_pause(training, chromium):
-    tab = chromium.open(training.path / REPORT_FILE)
-    tab.click("#refresh-button")
-    assert status(tab).startswith("Reloading is paused.")
-    tab.evaluate("() => { document.activeElement.blur(); window.isFirst = true; }")
-    assert is_same_after(tab, 4)
-    # A reload by hand changes nothing.
-    tab.evaluate("() => { setTimeout(() => location.reload()); }")
-    wait_for_reload(tab)
-    assert status(tab).startswith("Reloading is paused.")
-    tab.click("#refresh-button")
-    assert status(tab).startswith("Training is running")
-    tab.close()
-
-
 def test_it_stops_when_nothing_was_written_for_long(training, chromium):
     """The run was killed."""
     write(training, written=time.time() - 720)
@@ -141,25 +116,4 @@ def test_it_stops_when_nothing_was_written_for_long(training, chromium):
     assert is_same_after(tab, 2.5)
     tab.click("#refresh-button")
     assert status(tab).startswith("Training is running")
-    tab.close()
-
-
-def test_a_finished_run_has_no_button(training, open_page):
-    write(training, state="finished")
-    tab = open_page(training.path / REPORT_FILE)
-    assert tab.evaluate("() => document.getElementById('refresh').hidden")
-
-
-def test_without_storage(training, chromium):
-    """A page from an address with data has no storage."""
-    content = base64.b64encode((training.path / REPORT_FILE).read_bytes()).decode()
-    tab = chromium.open(f"data:text/html;base64,{content}")
-    refused = tab.evaluate(
-        "() => { try { sessionStorage.length; return false; } catch { return true; } }"
-    )
-    assert refused
-    tab.click("#axis-seconds")
-    # What a reload keeps, too.
-    assert tab.evaluate("() => history.state.minigptReport.axis") == "seconds"
-    assert tab.messages == []
     tab.close()

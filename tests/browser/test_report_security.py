@@ -52,6 +52,7 @@ def pages(tmp_path_factory):
     return pages
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("runs", [1, 2])
 def test_hostile_text_is_shown_as_text(runs, pages, open_page, recorder):
     before = len(recorder.lines)
@@ -84,6 +85,7 @@ def test_hostile_text_is_shown_as_text(runs, pages, open_page, recorder):
     assert not [line for line in recorder.lines[before:] if is_of_a_page(line)]
 
 
+@pytest.mark.both
 def test_what_a_script_would_add_is_refused(pages, open_page):
     tab = open_page(pages["usual", 1], offline=False)
     refused = tab.evaluate(

@@ -71,6 +71,7 @@ def structure(tab) -> tuple[set[str], set[str]]:
     return {name for name, _ in elements}, {name for _, names in elements for name in names}
 
 
+@pytest.mark.both
 def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     tab, usual = open_page(hostile.page), open_page(gpt.page)
     use_everything(tab, HOSTILE)
@@ -105,14 +106,6 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
         "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
     )
     assert "<" in tab.evaluate(labels)
-
-
-def test_hostile_tokens_are_written_as_in_python(hostile, open_page):
-    tab, model = open_page(hostile.page), hostile.portable()
-    for seed in range(4):
-        (expected,) = model.generate(HOSTILE, 60, temperature=1.0, top_k=0, seed=seed)
-        found = tab.generate(HOSTILE, maxNewTokens=60, temperature=1.0, topK=0, seed=seed)
-        assert found["text"] == expected
 
 
 def test_the_file_of_hostile_text_has_no_other_element(hostile, gpt):
@@ -172,6 +165,7 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.both
 def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     tab = open_page(gpt.page, offline=False)
     wait_until_ready(tab)
@@ -211,6 +205,7 @@ def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     assert not [line for line in recorder.lines[before:] if "attacker" in line]
 
 
+@pytest.mark.both
 def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
     """Not even with a network. The proxy that everything would go to sees nothing."""
     for exported in (gpt, pairs):

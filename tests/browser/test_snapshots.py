@@ -2,7 +2,6 @@
 
 import gzip
 
-import numpy as np
 import pytest
 
 import minigpt
@@ -29,6 +28,7 @@ def states(gpt, tmp_path_factory):
     return [*models, gpt.portable()]
 
 
+@pytest.mark.both
 def test_every_state_writes_as_its_file(open_page, gpt, states):
     tab = open_page(gpt.page)
     wait_until_ready(tab)
@@ -57,24 +57,6 @@ def test_every_state_writes_as_its_file(open_page, gpt, states):
     assert "By step: 20: " in token and ", 60: " in token
 
 
-def test_learning_dates(open_page, gpt, states):
-    """The probabilities are the softmax of the logits of each state's file."""
-    tab = open_page(gpt.page)
-    text = "Ana sat on the hill by"
-    found = tab.evaluate("(text) => minigpt.learningDates(text)", text)
-    assert "".join(token["token"] for token in found) == text
-    tokenizer = states[2].tokenizer
-    ids = np.array(tokenizer.encode(text))
-    assert len(ids) == len(found) > 3
-    for index, state in enumerate(states):
-        (logits,) = state.logits([[tokenizer.end_id, *ids[:-1]]])
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        expected = (odds / odds.sum(axis=1, keepdims=True))[np.arange(len(ids)), ids]
-        np.testing.assert_allclose([t["probabilities"][index] for t in found], expected, rtol=1e-4)
-    assert {token["step"] for token in found} == {None}
-    assert tab.evaluate("() => minigpt.learningDates('')") == []
-
-
 def test_the_state_that_learned_a_token(open_page, tmp_path):
     """A model whose weights are so large that it is sure of most tokens."""
     run = write_run(
@@ -98,67 +80,3 @@ def test_the_state_that_learned_a_token(open_page, tmp_path):
     assert {None, 20, 40, 60} == set(learned)
     # Other limits than one half would give other states.
     assert any(0.3 < limit < 0.5 for limit in limits) and any(0.5 < limit < 0.7 for limit in limits)
-
-
-def test_a_text_longer_than_the_context(open_page, gpt):
-    tab, model = open_page(gpt.page), gpt.portable()
-    text = "Ana sat on the hill. " * 20
-    count = len(model.tokenizer.encode(text))
-    found = tab.evaluate("(text) => minigpt.learningDates(text)", text)
-    # The first token of the context is read, not predicted.
-    before = count - model.max_len + 1
-    assert len(found) == count and before > 0
-    assert found[before - 1]["probabilities"] == [None, None, None]
-    assert None not in found[before]["probabilities"]
-
-
-@pytest.mark.parametrize("snapshot", [3, -1, 0.5, "0"])
-def test_a_state_that_does_not_exist(open_page, gpt, snapshot):
-    tab = open_page(gpt.page)
-    message = tab.evaluate(
-        "(snapshot) => minigpt.generate({ snapshot }).catch((error) => String(error))", snapshot
-    )
-    assert message == (
-        f"RangeError: snapshot: {snapshot}: should be an index into snapshots, of which there are 3"
-    )
-
-
-def test_a_page_without_states_has_no_slider(open_page, pairs):
-    tab = open_page(pairs.page)
-    wait_until_ready(tab)
-    assert tab.evaluate("() => document.getElementById('training').hidden")
-    assert tab.evaluate("() => minigpt.snapshots.length") == 1
-
-
-def test_play(open_page, gpt):
-    """All states, one after the other, by one button."""
-    tab = open_page(gpt.page)
-    wait_until_ready(tab)
-    tab.click("#replay .primary")
-    tab.wait_for(f"() => ({STATUS})().startsWith('Step 60')")
-    tab.wait_for(
-        "() => document.querySelector('#replay .primary').textContent === 'Play the training'"
-    )
-    assert tab.evaluate("() => document.getElementById('snapshot').value") == "2"
-
-
-def test_heads_and_layers_that_are_left_out(open_page, gpt):
-    tab = open_page(gpt.page)
-    whole = tab.generate("Ana sat", seed=5)
-    without = {
-        str(options): tab.generate("Ana sat", seed=5, **options)["text"]
-        for options in (
-            {"withoutHeads": [[0, 0], [0, 1]]},
-            {"withoutHeads": [[1, 0]]},
-            {"withoutLayers": [1]},
-        )
-    }
-    assert len({whole["text"], *without.values()}) == 4
-    assert tab.generate("Ana sat", seed=5, withoutHeads=[], withoutLayers=[]) == whole
-    for options, message in (
-        ({"withoutHeads": [[9, 0]]}, "withoutHeads: [[9,0]]: should be pairs from [0, 0] to [1, "),
-        ({"withoutHeads": 5}, "withoutHeads: 5: should be pairs from [0, 0] to [1, "),
-        ({"withoutLayers": [2]}, "withoutLayers: [2]: should be numbers from 0 to 1"),
-    ):
-        script = "(options) => minigpt.generate(options).catch((error) => String(error))"
-        assert tab.evaluate(script, options).startswith(f"RangeError: {message}")

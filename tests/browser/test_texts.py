@@ -10,7 +10,6 @@ from tests.browser.interface import (
     wait_until_ready,
     write,
 )
-from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -19,13 +18,10 @@ pytestmark = pytest.mark.browser
     "prompt",
     [
         "",
-        "\0",
-        "العربية עברית \u202e abc",
-        "東京都に行く 日本語",
-        "👨\u200d👩\u200d👧 e\u0301",
-        " \n\t ",
+        "\0 العربية עברית \u202e abc",
+        "東京都に行く 👨\u200d👩\u200d👧 e\u0301 \n\t ",
     ],
-    ids=["empty", "nul", "right-to-left", "cjk", "emoji", "white-space"],
+    ids=["empty", "right-to-left", "cjk"],
 )
 def test_prompts(prompt, open_page, gpt):
     tab = open_page(gpt.page, width=360)
@@ -39,40 +35,7 @@ def test_prompts(prompt, open_page, gpt):
     assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_right_to_left_text_is_shown_from_the_right(open_page, gpt):
-    tab = open_page(gpt.page)
-    write(tab, "العربية")
-    direction = "(id) => getComputedStyle(document.getElementById(id)).direction"
-    assert tab.evaluate(direction, "text") == "rtl"
-    assert tab.evaluate(direction, "prompt") == "rtl"
-    write(tab, "Ana")
-    assert tab.evaluate(direction, "text") == "ltr"
-
-
-def test_spaces_before_a_word_are_not_colored(open_page, gpt):
-    """At the end of a line, a colored or outlined space is a strip. Chosen tokens and shades, too."""
-    tab = open_page(gpt.page, width=360)
-    text = write(tab, "Ana sat", seed=5)
-    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[3].click()")
-    assert colored_spaces(tab) == []
-    look_at(tab, 3)
-    assert colored_spaces(tab) == []
-    assert " " in text and text_of_tokens(tab) == text
-
-
-def colored_spaces(tab) -> list[str]:
-    """Returns the text of the elements with a background or an outline that begin with a space."""
-    return tab.evaluate(
-        """() => Array.from(document.querySelectorAll(".token, .token *, .shade, .shade *"))
-          .filter((element) => {
-            const { backgroundColor, outlineStyle } = getComputedStyle(element);
-            return backgroundColor !== "rgba(0, 0, 0, 0)" || outlineStyle !== "none";
-          })
-          .map((element) => element.textContent)
-          .filter((text) => /^ +[^ ]/.test(text))"""
-    )
-
-
+@pytest.mark.both
 def test_a_prompt_of_100_000_characters(open_page, gpt):
     tab = open_page(gpt.page)
     prompt = ("Ana sat on the hill 東京都. " * 5_000)[:100_000]
@@ -99,14 +62,6 @@ def longest_delay(tab, work) -> float:
     )
     work()
     return tab.evaluate("() => { clearInterval(timer); return delay; }")
-
-
-def test_the_page_can_be_used_while_it_writes(open_page, gpt):
-    tab = open_page(gpt.page)
-    wait_until_ready(tab)
-    tab.generate("Ana", maxNewTokens=500)
-    interface = "async () => { await minigpt.generate({ maxNewTokens: 50000, seed: 1 }); }"
-    assert longest_delay(tab, lambda: tab.evaluate(interface)) < 200
 
 
 def test_writing_can_be_stopped(open_page, gpt, tmp_path):
@@ -198,65 +153,6 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
         "(message) => document.getElementById('alert').textContent.includes(message)", message
     )
     assert tab.messages == []
-
-
-def test_a_text_that_a_stop_string_ended_can_be_continued(open_page, gpt, tmp_path):
-    sampling = {"max_new_tokens": 30, "temperature": 0.9, "top_k": 0, "stop": ["a", "e", "n"]}
-    tab = open_page(write_page(write_run(tmp_path / "stops", gpt.built, sampling=sampling)))
-    before = write(tab, "Ana sat", seed=1)
-    assert "stop string" in status_of(tab)
-    tab.evaluate("() => document.getElementById('continue').click()")
-    tab.wait_for("() => document.getElementById('stop').hidden")
-    after = text_of_tokens(tab)
-    assert after.startswith(before) and len(after) > len(before)
-
-
-def test_the_same_text_is_not_written_twice(open_page, gpt):
-    """A seed that is typed is kept until Keep is cleared."""
-    tab = open_page(gpt.page)
-    first = write(tab, "Ana", seed=3)
-    # Besides the text of the opening.
-    count = "() => document.querySelectorAll('#branches li').length - 1"
-    assert tab.evaluate(count) == 1
-    assert write(tab, "Ana", seed=3) == first
-    assert "give the same text" in status_of(tab)
-    assert tab.evaluate(count) == 1
-    write(tab, "Ana", seed=4)
-    assert tab.evaluate(count) == 2
-    tab.evaluate("() => document.getElementById('keep-seed').click()")
-    write(tab, "Ana")
-    assert tab.evaluate(count) == 3
-    # No seed changes the text of the most probable tokens.
-    most_probable = write(tab, "Ana", temperature=0)
-    assert write(tab, "Ana") == most_probable and tab.evaluate(count) == 4
-
-
-def test_writing_again_writes_something_new(open_page, gpt):
-    """The first text has the seed of the settings, as in all exports. Each has the seed that is shown."""
-    tab = open_page(gpt.page)
-    texts, seeds = set(), []
-    for _ in range(4):
-        texts.add(write(tab, "Ana"))
-        seeds.append(int(tab.evaluate("() => document.getElementById('seed').value")))
-        found = tab.generate("Ana", seed=seeds[-1])["text"]
-        assert text_of_tokens(tab).startswith(found)
-    assert seeds[0] == 5 and len(set(seeds)) == len(texts) == 4
-    tab.click("#settings-button")
-    tab.click("#keep-seed")
-    write(tab, "Ana")
-    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
-    # Another prompt is new by itself.
-    tab.click("#keep-seed")
-    write(tab, "Béla")
-    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
-
-
-def test_a_source_that_is_too_long(open_page, pairs):
-    tab = open_page(pairs.page)
-    write(tab, "Ana sat", seed=5)
-    assert "Only the first" not in status_of(tab)
-    write(tab, "Ana sat on the hill. " * 20)
-    assert "Only the first 23 tokens of the source were translated" in status_of(tab)
 
 
 def status_of(tab) -> str:

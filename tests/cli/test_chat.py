@@ -142,6 +142,7 @@ def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
         assert problem in err
 
 
+@pytest.mark.slow
 def test_what_the_document_says(dialogue_file, tmp_path):
     page = (ROOT / "docs" / "dialogues.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\{.*\}$", page, re.MULTILINE)

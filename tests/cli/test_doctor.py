@@ -25,18 +25,6 @@ def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
     assert isinstance(analysis["text"], list) and analysis["baselines"]["ngram"] > 0
 
 
-def test_a_loss_that_became_nan_in_the_first_epoch(tiny_run, tmp_path):
-    run = shutil.copytree(tiny_run.path, tmp_path / "run")
-    for path in ("checkpoints", "epochs", "saved_model"):
-        shutil.rmtree(run / path, ignore_errors=True)
-    for path in ("metrics.jsonl", "model.keras", "model.gguf", "analysis.json"):
-        (run / path).unlink(missing_ok=True)
-    failed = {"epoch": 1, "step": 3, "batches": 3, "mean_loss": None, "learning_rate": 0.1}
-    (run / "steps.jsonl").write_text(json.dumps(failed) + "\n")
-    found = json.loads(called("doctor", run, "--json").stdout)
-    assert [verdict["id"] for verdict in found["verdicts"]] == ["diverging"]
-
-
 def test_after_a_kill_the_training_is_interrupted(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.path, tmp_path / "run")
     analysis = json.loads((run / "analysis.json").read_text(encoding="utf-8"))

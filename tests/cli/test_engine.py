@@ -13,7 +13,6 @@ from minigpt.cli import opening
 from minigpt.targets.gguf import run_file
 from tests.cli.running import called, refused
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 GREEDY = ("--prompt", "Ana sat", "--temperature", 0, "--max-new-tokens", 8)
 
 
@@ -172,18 +171,3 @@ def test_verbose_says_what_runs_the_model(tiny_run, monkeypatch):
     assert said("--beams=2") == "Running on TensorFlow: beam search.\n"
     monkeypatch.setattr(opening, "LARGE_BYTES", 1000)
     assert said().startswith("Running on TensorFlow: a model of 0 MB.")
-
-
-def test_runs_without_a_portable_file(tmp_path):
-    names = [path.name for path in FIXTURES.iterdir() if (path / "config.toml").is_file()]
-    assert names
-    for name in names:
-        folder = shutil.copytree(FIXTURES / name, tmp_path / name)
-        run = minigpt.Run(folder)
-        run.portable_file.unlink(missing_ok=True)
-        if run.config.model.kind != "gpt":
-            continue
-        done = called("sample", folder, "--prompt=Ana", "--temperature=0", "--max-new-tokens=5")
-        assert done.returncode == 0, (name, done.stderr)
-        expected = minigpt.load(run).generate("Ana", 5, temperature=0)[0]
-        assert done.stdout == f"Ana{expected}\n", name

@@ -111,12 +111,11 @@ def test_override_values(override, section, key, value):
 
 
 def test_unreadable_files(tmp_path):
-    assert "should be a TOML file or one of: default" in problems_of("missing")[0]
     (tmp_path / "a.toml").write_text("[model\n")
-    assert "not valid TOML" in problems_of(tmp_path / "a.toml")[0]
     (tmp_path / "b.toml").write_bytes(b"\xff")
-    assert "not valid UTF-8 at byte 0" in problems_of(tmp_path / "b.toml")[0]
-    assert len(problems_of(tmp_path)) == 1
+    for path in (tmp_path / "a.toml", tmp_path / "b.toml", tmp_path):
+        (line,) = problems_of(path)
+        assert str(path) in line and "\n" not in line
 
 
 @pytest.mark.parametrize(

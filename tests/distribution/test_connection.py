@@ -67,16 +67,6 @@ def test_a_worker_that_does_not_start_is_named(monkeypatch, capsys):
     assert capsys.readouterr().err == f"minigpt: {worker}not started yet; waiting\n"
 
 
-def test_if_all_answer_the_one_that_tensorflow_names(no_grace, monkeypatch):
-    monkeypatch.setattr(connection, "answers", lambda address: True)
-    error = tf.errors.UnavailableError(None, None, "from /job:worker/replica:0/task:1 to task:0")
-    with (
-        pytest.raises(UserError, match=r"^worker 1 \(b:2\): has ended"),
-        lost_workers(replicas(["a:1", "b:2"])),
-    ):
-        raise error
-
-
 def test_other_errors_keep_their_traceback():
     for error in (ValueError("ours"), tf.errors.InternalError(None, None, "no worker is named")):
         with pytest.raises(type(error)), lost_workers(None):

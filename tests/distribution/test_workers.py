@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config import dump_config, load_config
-from minigpt.distribution.launch import free_ports
 from minigpt.interrupts import INTERRUPTED
-from tests.conftest import tiny_settings
-from tests.distribution.conftest import TRAINING
 from tests.distribution.launching import children, launch, newest_step, wait_for_step
-from tests.distribution.processes import outputs, start_worker
+from tests.distribution.processes import outputs
 from tests.run_files import records
 from tests.same_runs import lines
 
@@ -82,32 +78,3 @@ def test_a_killed_worker_ends_all_and_others_resume(folder, killed, resumed):
     assert f"Resuming    at step {newest}" in out
     steps = [line["step"] for line in lines(minigpt.Run(run).steps_file)]
     assert steps == sorted(set(steps))
-
-
-@pytest.mark.slow
-def test_two_trainings_in_the_same_processes(folder):
-    program = (
-        "import minigpt; [minigpt.train('short.toml', f'twice{i}', "
-        "overrides=['training.epochs=1']) for i in range(2)]"
-    )
-    (folder / "twice.py").write_text(program, encoding="utf-8")
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    processes = [start_worker(index, cluster, "twice", cwd=folder) for index in (0, 1)]
-    for process, (_, err) in zip(processes, outputs(processes), strict=True):
-        assert process.returncode == 0, err
-    assert all(minigpt.Run(folder / f"twice{i}").model_file.is_file() for i in range(2))
-
-
-@pytest.mark.slow
-def test_a_callback_of_any_worker_stops_all_after_the_same_update(folder, tiny_file):
-    settings = tiny_settings(tiny_file, training={**TRAINING, "accumulate_steps": 3})
-    config = folder / "accumulated.toml"
-    config.write_text(dump_config(load_config(settings)), encoding="utf-8")
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    # The first batch of the second update.
-    command = ["tests.distribution.stopping", str(config), str(folder / "stopped"), "4"]
-    processes = [start_worker(index, cluster, *command) for index in range(2)]
-    for process, (_, err) in zip(processes, outputs(processes), strict=True):
-        assert process.returncode == 0, err
-    run = minigpt.Run(folder / "stopped")
-    assert [line["step"] for line in lines(run.metrics_file)] == [2]

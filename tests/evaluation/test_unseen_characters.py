@@ -7,8 +7,6 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.corpus.token_ids import encode_texts
-from minigpt.evaluation import baselines, score
 from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
@@ -37,15 +35,3 @@ def test_bits_per_byte_of_a_model(tokenizer):
     assert (found.tokens, found.bytes) == (6, 5)
     assert found.bits_per_byte == pytest.approx(bits / 5, rel=1e-5)
     assert found.loss == pytest.approx(bits * math.log(2) / 6, rel=1e-5)
-
-
-def test_bits_per_byte_of_token_frequencies(tokenizer):
-    """The unigram baseline by hand: V = 245 counts with one added, of which each byte has none."""
-    part = encode_texts(["a☃"], tokenizer)
-    counts = np.zeros(tokenizer.vocab_size, np.int64)
-    counts[tokenizer.encode("a")[0]], counts[tokenizer.end_id] = 9, 1
-    assert len(counts) == 245 and part.unknown_tokens == 0
-    _, unigram = baselines(part, counts)
-    total = 10 + 245
-    bits = -math.log2(10 / total) - 3 * math.log2(1 / total) - math.log2(2 / total)
-    assert score(unigram, part, tokenizer.lossless).bits_per_byte == pytest.approx(bits / 4)

@@ -1,7 +1,5 @@
 """Run directories that are read-only, locked or removed; faults of clock, memory and loss."""
 
-import errno
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -34,50 +32,6 @@ def test_two_processes_on_one_run(copied: Chain, tally: Tally):
     tally(rounds=2, faults=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("mkdir run/checkpoints/.scratch", errno.EROFS),
-        ("write run/metrics.jsonl #1", errno.EACCES),
-    ],
-    ids=["read-only", "denied"],
-)
-def test_a_run_that_becomes_read_only(
-    name: str, number: int, warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally
-):
-    """Every change of the run fails after a certain operation."""
-    chain = Chain(warm, faults_folder / f"errno-{number}", no_export=True)
-    ended = chain.go_on(full_from=name, errno=number)
-    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
-    assert f"run: cannot be written: {os.strerror(number)}; " in ended.err
-    assert chain.go_on().status == 0
-    tally(rounds=2, faults=1)
-    chain.assert_ended_like(undisturbed)
-
-
-@pytest.mark.slow
-def test_permission_denied(copied: Chain, tally: Tally):
-    """A process of root gives up its privileges, with which every access is permitted."""
-    path = copied.path
-    (path / "lock").chmod(0o444)
-    for folder in [path, *filter(Path.is_dir, path.rglob("*"))]:
-        folder.chmod(0o555)
-    before = sorted(path.rglob("*"))
-    try:
-        for arguments, words in [
-            (["--resume", path], f"--resume {path}: cannot be written: Permission denied"),
-            (["--run", path / "new"], f"--run {path / 'new'}: {path} cannot be written to"),
-        ]:
-            ended = copied.warm.run(["train", *arguments], path.parent, no_privileges=True)
-            assert ended.is_one_clear_line and words in ended.err, ended
-        assert sorted(path.rglob("*")) == before
-    finally:
-        for folder in [path, *filter(Path.is_dir, path.rglob("*"))]:
-            folder.chmod(0o755)
-    tally(rounds=2, faults=2)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -97,26 +51,6 @@ def test_a_run_that_is_removed_during_the_training(
         in ended.err
     )
     assert not chain.path.exists()
-    tally(rounds=1, faults=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rate", [1e10, pytest.param(1e38, marks=pytest.mark.slow)])
-def test_a_loss_that_diverges(rate: float, warm: Warm, faults_folder: Path, tally: Tally):
-    chain = Chain(warm, faults_folder / f"rate-{rate:g}", no_export=True)
-    ended = warm.run(
-        [
-            *("train", "--config", "chosen.toml", "--run", "run"),
-            *("--set", f"training.learning_rate={rate}", "--set", "training.optimizer=sgd"),
-            *("--set", "training.checkpoint_every_steps=1"),
-        ],
-        chain.folder,
-    )
-    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
-    assert f"training.learning_rate = {rate:g}: the loss is " in ended.err
-    assert " at step " in ended.err and "check the text" in ended.err
-    # Reads every checkpoint. A state that is nan or infinite is never saved.
-    chain.check()
     tally(rounds=1, faults=1)
 
 

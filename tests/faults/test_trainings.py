@@ -1,6 +1,5 @@
 """A real training that is killed, or whose disk is full, at every operation on its files."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,32 +70,6 @@ def test_the_disk_is_full_at_every_write(
     )
     tally(rounds=stopped.rounds, faults=stopped.stops)
     assert stopped.stops >= 40 and not stopped.never_reached, stopped
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_killed_at_random_moments(
-    seed: int, warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
-):
-    draw = random.Random(seed)
-    chain = Chain(warm, faults_folder / f"random-{seed}")
-    kills = 0
-    for _ in range(12):
-        signals = {"kill_after": draw.uniform(0.1, 6.0)}
-        if draw.random() < 0.3:
-            # A second signal arrives while the first one is handled.
-            signals["terminate_after"] = signals["kill_after"] - draw.uniform(0.0, 0.5)
-        ended = chain.go_on(**signals)
-        kills += ended.was_killed
-        assert ended.status in (0, -9, 130), ended
-        tally(rounds=1)
-        if ended.status == 0:
-            break
-    while ended.status:
-        ended = chain.go_on()
-        tally(rounds=1)
-    tally(kills=kills)
-    chain.assert_ended_like(undisturbed_with_export)
 
 
 class Stopped:

@@ -47,20 +47,9 @@ arguments = ("sample", "run", "--prompt=Ana", "--max-new-tokens=12", "--verbose"
 done = called(*arguments)
 assert (done.returncode, done.stdout) == (0, "Ana" + text + chr(10)), done
 assert "Running on TensorFlow: epsilon_cutoff." in done.stderr, done.stderr
-done = called(*arguments, "--epsilon-cutoff=0")
-assert done.returncode == 0 and "Running on the engine." in done.stderr, done.stderr
-
 portable = minigpt.load_portable("run/model.gguf")
 with pytest.raises(UserError, match="epsilon_cutoff = 0.05: should be 0.0: a portable file has no"):
     portable.generate("Ana", epsilon_cutoff=0.05)
-done = called("sample", "run/model.gguf", "--prompt=Ana")
-assert "its setting epsilon_cutoff = 0.05 needs its run; using 0.0." in done.stderr, done.stderr
-done = called("sample", "run/model.gguf", "--prompt=Ana", "--epsilon-cutoff=0.1")
-assert done.returncode == 2 and "--epsilon-cutoff 0.1: should be 0.0" in done.stderr, done.stderr
-
-for name in ("a.gguf", "a.html"):
-    done = called("export", "run", f"--format={name[2:]}", f"--output={name}")
-    assert (done.returncode, done.stderr) == (0, f"{name}: {ignored}" + chr(10)), done
 done = called("export", "run", "--format=saved_model", "--output=exported")
 assert (done.returncode, done.stderr) == (0, ""), done
 sample = tf.saved_model.load("exported").signatures["sample"]

@@ -19,7 +19,7 @@ from minigpt.errors import UserError
 from minigpt.generation.grammar import Grammar
 from minigpt.models import GPT
 from minigpt.targets.gguf.run_file import write_run_file
-from tests.cli.running import called, refused
+from tests.cli.running import called
 from tests.test_documentation import ROOT
 
 GBNF = r"""
@@ -158,20 +158,3 @@ def test_the_commands_of_the_guide(tiny_run, tmp_path):
     assert re.fullmatch(r"[1-9][0-9]? years\.", texts[0])
     assert re.fullmatch(r'(Finn|Lily) said: "(Yes|No)!"', texts[1])
     jsonschema.validate(json.loads(texts[2]), json.loads(schema))
-
-
-def test_options_of_the_command(tiny_run, tmp_path):
-    sample = "sample", tiny_run.path, "--prompt", "Ana"
-    done = called(*sample, "--regex", "[ab]+c", "--max-new-tokens", 3, "--ban", 300, cwd=tmp_path)
-    assert re.fullmatch("Ana[ab]+\n", done.stdout)
-    assert done.stderr == "--max-new-tokens may have cut this text.\n"
-    streamed = called(*sample, "--regex", "[ab]{2}c", "--stream", cwd=tmp_path)
-    assert re.fullmatch("Ana[ab]{2}c\n", streamed.stdout)
-    for options, named in {
-        ("--regex", "(ab"): "--regex",
-        ("--grammar", "none.gbnf"): "--grammar none.gbnf",
-        ("--regex", "a", "--grammar", "b"): "--grammar and --regex",
-        ("--regex", "a", "--beams", "2"): "--beams 2",
-    }.items():
-        (line,) = refused(*sample, *options, cwd=tmp_path)
-        assert line.startswith(f"minigpt: {named}")

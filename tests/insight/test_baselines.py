@@ -3,8 +3,6 @@
 import itertools
 import math
 import random
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -59,18 +57,6 @@ def test_bigram_loss_equals_plain_python(seed, monkeypatch):
         assert bigram_loss(train, val, 40) == pytest.approx(expected, rel=1e-12)
 
 
-def test_probabilities_of_all_followers_sum_to_one():
-    train = random_ids(300, 12, seed=1)
-    for context in range(12):
-        losses = [bigram_loss(train, np.array([context, b]), 12) for b in range(12)]
-        assert sum(math.exp(-loss) for loss in losses) == pytest.approx(1)
-
-
-def test_a_text_that_repeats_is_nearly_certain():
-    ids = np.array([0, 1, 2, 3] * 500, np.uint16)
-    assert bigram_loss(ids, ids, 4) < 0.01
-
-
 def test_no_held_out_tokens():
     assert math.isnan(bigram_loss(np.array([0, 1]), np.array([0]), 2))
     assert math.isnan(ngram_loss(np.array([0, 1]), np.array([0]), 2))
@@ -122,12 +108,6 @@ def test_ngram_loss_equals_the_formula(order, seed):
     assert found == pytest.approx(sum(losses) / len(losses), rel=1e-12)
 
 
-def test_ngrams_of_a_short_text():
-    """Orders that the text is too short for change nothing."""
-    train, val = np.array([1, 2]), np.array([2, 1, 2])
-    assert ngram_loss(train, val, 3, 3) == ngram_loss(train, val, 3, 9)
-
-
 def test_published_scores_of_shakespeare(shared_data):
     """Those of the issue that asked for them: 2.188 bits per byte for 7-grams, 2.026 for PPMd."""
     text = (shared_data / "shakespeare.txt").read_bytes()
@@ -158,20 +138,6 @@ TOKENIZERS = {
     "byte_pair": {"kind": "byte_pair", "vocab_size": 400},
     "character": {"kind": "character", "vocab_size": 20},
 }
-
-
-@pytest.mark.parametrize("kind", TOKENIZERS)
-def test_held_out_bytes(tmp_path, kind):
-    text = tiny_text() + "\n▁ ☃ \\x41 \n"
-    corpus, config = opened(tmp_path, text, tokenizer=TOKENIZERS[kind])
-    context, held_out = read_texts(corpus, config)
-    assert (len(context), len(held_out)) == (corpus.train.bytes, corpus.val.bytes)
-    # Whole lines, in the order of the file.
-    documents = iter(text.split("\n"))
-    rest = held_out.decode()
-    while rest:
-        document = next(documents)
-        rest = rest.removeprefix(document) if document and rest.startswith(document) else rest
 
 
 def test_one_document_that_is_cut(tmp_path):
@@ -290,8 +256,3 @@ def test_no_pair_fits(tmp_path):
     expected = Baselines(uniform=math.log(corpus.tokenizer.vocab_size))
     assert evaluation_baselines(corpus, config) == expected
     assert ngram_baselines(corpus, config) == {"ngram": None}
-
-
-def test_needs_no_tensorflow():
-    code = "import sys, minigpt.insight.baselines; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

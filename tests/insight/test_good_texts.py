@@ -14,6 +14,8 @@ from minigpt.insight.text_checks import BLOCKS, Passage, check_text
 from tests.insight.histories import history, saturating
 from tests.insight.test_text_checks import documents, kinds, opened
 
+pytestmark = pytest.mark.slow
+
 
 def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
     """At most 2 MB of texts, in blocks."""
@@ -30,17 +32,6 @@ def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
 
 def test_the_bundled_stories_are_good():
     assert kinds(blocks_of(list(islice(stories(), 2000)))) == []
-
-
-def test_python_is_good():
-    assert kinds(blocks_of([piece.text.decode() for piece in PythonLibrary().pieces()])) == []
-
-
-def test_this_project_is_good():
-    package = Path(__file__).resolve().parents[2]
-    code = [path.read_text() for path in sorted((package / "minigpt").rglob("*.py"))]
-    assert kinds(blocks_of([text for text in code if text])) == []
-    assert kinds(blocks_of([path.read_text() for path in (package / "docs").glob("*.md")])) == []
 
 
 def test_shakespeare_is_good(shared_data, tmp_path):

@@ -77,11 +77,3 @@ def test_a_run_that_has_lost_its_records(tiny_run, tmp_path):
     assert history.steps.tolist() == [20, 60]
     assert history.losses.tolist() == [epoch.train_loss for epoch in history.epochs]
     assert history.analysis == Analysis() and history.parameters == 0 and np.isnan(history.unigram)
-
-
-def test_a_training_whose_loss_became_nan(tiny_run, tmp_path):
-    failed = tmp_path / "failed"
-    shutil.copytree(tiny_run.path, failed)
-    with (failed / "steps.jsonl").open("a") as lines:
-        lines.write(json.dumps(line(3, 81, 1, None)) + "\n")
-    assert read_history(Run(failed)).has_failed

@@ -91,11 +91,10 @@ def test_what_is_no_run_is_left_out(folder):
 
 
 def test_folders_that_cannot_be_listed(tmp_path):
-    with pytest.raises(UserError, match=r"folder = '.*x': does not exist; expected a folder"):
-        list_runs(tmp_path / "x")
     (tmp_path / "f").write_text("")
-    with pytest.raises(UserError, match="is a file; expected a folder"):
-        list_runs(tmp_path / "f")
+    for path in (tmp_path / "x", tmp_path / "f"):
+        with pytest.raises(UserError, match=str(path)):
+            list_runs(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[model]\nkind = 3", b"\xff", b"[data", b"\0" * 100])
@@ -110,14 +109,13 @@ def test_a_damaged_run_is_listed(folder, content):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "facts.json", "analysis.json", "corpus.json"])
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff\xfe", b"[]", b"[1]\n3\nnull\n", b"{" * 5000, b'{"epoch": {}}']
-)
-def test_damaged_records(folder, name, content):
-    (folder / "a" / name).write_bytes(content)
-    run = only(folder)
-    assert (run.name, run.state, run.parameters) == ("a", "finished", 1184)
-    assert run.epochs == (0 if name == "metrics.jsonl" else 2)
+def test_damaged_records(folder, name):
+    parameters = only(folder).parameters
+    for content in (b"", b"\xff\xfe", b"[]", b"[1]\n3\nnull\n", b"{" * 5000, b'{"epoch": {}}'):
+        (folder / "a" / name).write_bytes(content)
+        run = only(folder)
+        assert (run.name, run.state, run.parameters) == ("a", "finished", parameters)
+        assert run.epochs == (0 if name == "metrics.jsonl" else 2)
 
 
 def test_records_of_wrong_types(folder):
@@ -171,13 +169,6 @@ def test_a_run_that_is_being_trained(folder):
         assert only(folder).state == "training"
     assert not is_locked(run)
     assert only(folder).state == "finished"
-
-
-def test_listing_leaves_the_folder_as_it_is(folder):
-    (folder / "a" / "lock").unlink(missing_ok=True)
-    before = sorted(folder.rglob("*"))
-    list_runs(folder)
-    assert sorted(folder.rglob("*")) == before
 
 
 def test_a_lock_that_is_a_link_or_a_pipe(folder):

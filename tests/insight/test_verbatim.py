@@ -3,7 +3,6 @@
 import itertools
 import random
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,16 +106,6 @@ def test_every_tokenizer(tokenizer):
     assert decoded[characters:].startswith(found.strip())
 
 
-def test_tokens_may_split_a_text_in_another_way():
-    tokenizer = BytePairTokenizer.learn([SENTENCE * 5], 320, lowercase=False)
-    token_bytes = TokenBytes(tokenizer)
-    training = TokenText(ids_of(tokenizer, [SENTENCE]), token_bytes, targets_only=False)
-    in_bytes = np.array([tokenizer.pieces.index(bytes([byte])) for byte in SENTENCE.encode()])
-    assert len(in_bytes) > len(tokenizer.encode(SENTENCE))
-    copies = find_copies(training, [Text(token_bytes.join(in_bytes))], token_bytes)
-    assert copies.spans == [[(0, len(SENTENCE))]]
-
-
 @pytest.mark.parametrize(
     ("words", "characters", "found"), [(7, 60, False), (8, 49, False), (8, 50, True), (9, 50, True)]
 )
@@ -128,13 +117,6 @@ def test_both_thresholds(words, characters, found):
     assert (len(passage), len(passage.split())) == (characters, words)
     copies, _ = search(CHARACTERS, [f"bad {passage} face"], [f"cab {passage} edge"])
     assert copies.spans == [[(4, 4 + characters)] if found else []]
-
-
-def test_characters_are_counted_and_not_bytes():
-    passage = " ".join(["éééé"] * 9)
-    assert len(passage) < 50 < len(passage.encode())
-    assert search(CHARACTERS, [passage], [passage])[0].spans == [[]]
-    assert search(CHARACTERS, [passage + " éé éé"], [passage + " éé éé"])[0].spans != [[]]
 
 
 def test_an_escape_sequence_is_one_character():
@@ -158,57 +140,12 @@ def test_the_longest_passage_is_found_after_all_its_parts():
     assert training.place(copies.offset) == (14, 4, 0)
 
 
-def test_the_longest_passage_is_found_before_what_does_not_occur():
-    words = ["abc", "d" * 30, *["abc", "bcd", "cde", "def", "efg", "fgh", "gha"]]
-    parts, whole = [" ".join(words[:8]), " ".join(words[1:])], " ".join(words)
-    text = f"{whole} {'h' * 30} abc abc"
-    copies, _ = search(CHARACTERS, [*parts, FILLER, whole], [text])
-    assert copies.longest == (0, 0, len(whole))
-
-
-def test_a_word_that_follows_a_short_known_passage_is_found():
-    first = " ".join(["abcdefgh" * 5, *"abcdefg"])
-    whole = first + " h"
-    assert len(first) > 50 and len(first.split()) == 8
-    token_bytes = TokenBytes(CHARACTERS)
-    ids = ids_of(CHARACTERS, [first, FILLER, whole])
-    training = TokenText(ids, token_bytes, targets_only=False)
-    # Without rank: it is not found as the longest one.
-    text = Text(token_bytes.join(CHARACTERS.encode(whole)), is_ranked=False)
-    copies = find_copies(training, [text], token_bytes)
-    assert copies.spans == [[(0, len(whole))]] and copies.longest is None
-
-
-def test_no_passage_crosses_the_end_of_a_document():
-    first, second = SENTENCE[:35], SENTENCE[35:]
-    tokenizer = CharacterTokenizer.learn([SENTENCE], 60, lowercase=False)
-    assert search(tokenizer, [SENTENCE], [SENTENCE])[0].spans == [[(0, len(SENTENCE))]]
-    assert search(tokenizer, [first, second], [SENTENCE])[0].spans == [[]]
-
-
 def test_no_passage_crosses_an_unknown_word():
     tokenizer = WordTokenizer.learn([SENTENCE], 300, lowercase=False)
     for word in ("cold", "unknown"):
         text = SENTENCE.replace("cold", word)
         spans = search(tokenizer, [text], [text])[0].spans
         assert bool(positions(spans[0]) & {20}) == (word == "cold"), word
-
-
-def test_white_space_has_to_be_the_same():
-    text = " ".join(["abcdefgh"] * 9)
-    for other in ("\n", "  "):
-        assert search(CHARACTERS, [text.replace(" ", other)], [text])[0].spans == [[]]
-
-
-def test_passages_are_whole_words():
-    passage = " ".join(["abcdefgh"] * 7)
-    whole = f"abc {passage} abc"
-    assert search(CHARACTERS, [whole], [whole])[0].spans != [[]]
-    for other in (f"dabc {passage} abc", f"abc {passage} abcd"):
-        # Eight of the nine words.
-        ((span,),) = search(CHARACTERS, [other], [whole])[0].spans
-        assert span[1] - span[0] == len(whole) - 4
-    assert search(CHARACTERS, [f"dabc {passage} abcd"], [whole])[0].spans == [[]]
 
 
 def test_a_repeated_line_ends_in_time():

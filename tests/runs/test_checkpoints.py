@@ -16,7 +16,7 @@ from minigpt.runs.checkpoints import (
     remove_checkpoints,
     write_checkpoint,
 )
-from minigpt.runs.layout import checkpoint_name, checkpoint_paths
+from minigpt.runs.layout import checkpoint_name
 
 ARRAYS = {
     "weights/0": np.arange(12, dtype="float32").reshape(3, 4),
@@ -49,18 +49,6 @@ def test_what_is_read_is_what_was_written(tmp_path):
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
-
-
-def test_checkpoints_are_listed_by_step(tmp_path):
-    for step, epoch in ((100_000_000, None), (12, 2), (2, None), (12, None)):
-        write(tmp_path, step, epoch)
-    (tmp_path / "step-7").mkdir()  # Not the name of a checkpoint.
-    assert [path.name for path in checkpoint_paths(tmp_path)] == [
-        "step-00000002",
-        "step-00000012",
-        "step-00000012-epoch-2",
-        "step-100000000",
-    ]
 
 
 def cut(file):
@@ -128,14 +116,6 @@ def test_a_manifest_with_a_matching_checksum_and_wrong_values(change, tmp_path):
         read_checkpoint(path)
 
 
-def test_a_newer_format_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "FORMAT", 2)
-    path = write(tmp_path)
-    monkeypatch.undo()
-    with pytest.raises(BrokenCheckpointError, match="has format 2; expected 1"):
-        read_checkpoint(path)
-
-
 def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     before = write(tmp_path)
     content = (before / checkpoints.MANIFEST).read_text()
@@ -156,12 +136,3 @@ def test_only_the_named_checkpoints_stay(tmp_path):
         write(tmp_path, step)
     remove_checkpoints(tmp_path, {"step-00000001", "step-00000004"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000001", "step-00000004"]
-
-
-def test_a_damaged_checkpoint_is_replaced(tmp_path):
-    path = write(tmp_path)
-    cut(path / checkpoints.STATE)
-    write(tmp_path)
-    assert read_checkpoint(path).progress == PROGRESS
-    assert json.loads((path / checkpoints.MANIFEST).read_text())["format"] == 1
-    assert len(list(tmp_path.iterdir())) == 1

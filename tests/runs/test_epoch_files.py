@@ -1,7 +1,6 @@
 """Which files of epochs a run keeps."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -53,22 +52,6 @@ def test_resumed_training_ends_with_the_same_files(resumed_from, tmp_path, monke
         "epoch-0033.gguf",
         "epoch-0037.gguf",
     ]
-
-
-def test_files_are_listed_by_number(tmp_path):
-    names = ["epoch-0002.gguf", "epoch-0010.gguf", "epoch-9999.gguf", "epoch-10000.gguf"]
-    others = ["epoch-1.gguf", "epoch-0003.gguf.txt", "other.gguf", "epoch-last.gguf"]
-    for name in [*reversed(names), *others]:
-        (tmp_path / name).touch()
-    assert [path.name for path in epoch_paths(tmp_path)] == names
-    remove_epoch_files(tmp_path, 0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
-
-
-def test_a_folder_that_does_not_exist(tmp_path: Path):
-    assert epoch_paths(tmp_path / "epochs") == []
-    remove_epoch_files(tmp_path / "epochs", 3)
-    assert not any(tmp_path.iterdir())
 
 
 def test_unfinished_files_of_killed_processes_are_removed(tmp_path):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
@@ -20,15 +19,6 @@ CORPUS = {"fingerprint": "0" * 64}
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return learn_tokenizer(["a text"], tokenizer_config(kind="character"))
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path, tokenizer):
-    (tmp_path / ".minigpt-left.tmp/run/checkpoints").mkdir(parents=True)
-    (tmp_path / ".other.tmp").mkdir()
-    run = Run.create(tmp_path / "runs/a", load_config({}), tokenizer, CORPUS)
-    assert [path.name for path in run.path.parent.iterdir()] == ["a"]
-    Run.create(tmp_path / "run", load_config({}), tokenizer, CORPUS)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.tmp", "run", "runs"]
 
 
 def test_a_run_that_cannot_be_completed_leaves_nothing(tmp_path, tokenizer, monkeypatch):
@@ -67,24 +57,6 @@ def test_trainings_started_together_get_a_directory_each(tmp_path, tokenizer):
     assert not errors
     assert sorted(paths) == sorted(f"a-{number}" for number in (1, *range(3, 10)))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*paths, "a-2"])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda path: None, "does not exist; expected a run directory"),
-        (lambda path: path.mkdir(), "contains no config.toml; expected a run directory"),
-        (lambda path: path.touch(), "is a file; expected a run directory"),
-    ],
-)
-def test_a_caller_reads_the_argument_name(make, message, tmp_path):
-    path = tmp_path / "a"
-    make(path)
-    with pytest.raises(UserError) as caught:
-        minigpt.Run(path)
-    (problem,) = caught.value.problems
-    assert problem.startswith(f"run = {str(path)!r}: {message}")
-    assert problem.as_option({"run": "RUN"}).startswith(f"RUN {path}: {message}")
 
 
 @pytest.mark.parametrize(

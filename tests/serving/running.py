@@ -63,18 +63,24 @@ class Served:
         assert status == 200, answer
         return json.loads(answer)
 
-    def refused(self, path: str, body: Any, status: int = 400, **options: Any) -> str:
-        """Returns the message of an error."""
+    def refused(self, path: str, body: Any, status: int = 400, **options: Any) -> dict[str, Any]:
+        """Returns an error."""
         found, answer = self.ask(path, body, **options)
         assert found == status, answer
-        error = json.loads(answer)["error"]
-        assert error.keys() == {"message", "type", "param", "code"}
-        return error["message"]
+        return checked_error(answer)
 
-    def metric(self, name: str) -> float:
+    def metric(self, name: str, headers: dict[str, str] | None = None) -> float:
         """Returns the value of a metric without labels."""
-        text = self.ask("/metrics")[1].decode()
+        text = self.ask("/metrics", headers=headers)[1].decode()
         return float(re.search(rf"^{name} (.+)$", text, re.MULTILINE)[1])
+
+
+def checked_error(answer: bytes) -> dict[str, Any]:
+    """Returns the error of an answer, which has one line."""
+    error = json.loads(answer)["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert error["message"] and "\n" not in error["message"]
+    return error
 
 
 @contextlib.contextmanager

@@ -48,14 +48,6 @@ def test_openais_client_chats(chat_client, chat_model):
     assert events[-1].usage == whole.usage
 
 
-def test_several_answers_have_one_seed_after_the_other(chat_client, chat_model):
-    found = chat_client.chat.completions.create(
-        model="chat", messages=QUESTION, n=2, seed=5, temperature=1, max_completion_tokens=6
-    )
-    expected = [chat_model.chat(QUESTION, 6, seed=seed, temperature=1) for seed in (5, 6)]
-    assert [choice.message.content for choice in found.choices] == expected
-
-
 def test_probabilities_of_tokens(chat_client):
     found = chat_client.chat.completions.create(
         model="chat", messages=QUESTION, temperature=0, max_tokens=4, logprobs=True, top_logprobs=3
@@ -83,39 +75,28 @@ def test_content_in_parts_is_one_text(chat_server, chat_model):
 
 
 @pytest.mark.parametrize(
-    ("fields", "problem"),
+    ("fields", "param"),
     [
-        ({}, "messages: missing"),
-        ({"messages": "a"}, "messages: should be a list of at most 10,000 objects with role and"),
-        ({"messages": []}, "messages: should be a list with at least one message"),
-        ({"messages": [*QUESTION, 5]}, "message 2: should be an object with role and content"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
-        ),
-        ({"messages": [{"role": "assistant", "content": "a"}]}, "message 1: role = 'assistant'"),
-        ({"messages": QUESTION, "mirostat": 2, "top_n": 1}, "mirostat, top_n: unknown fields"),
-        ({"messages": QUESTION, "tools": []}, "tools: unknown field"),
-        ({"messages": QUESTION, "top_logprobs": 2}, "top_logprobs = 2: has an effect only with"),
-        ({"messages": QUESTION, "max_tokens": 10**6}, "max_tokens = 1000000: should be from 0"),
-        (
-            {"messages": [{"role": "user", "content": "x" * 200}]},
-            "the last message: the prompt has",
-        ),
+        ({"messages": None}, "messages"),
+        ({"messages": "a"}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [*QUESTION, 5]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"messages": [{"role": "assistant", "content": "a"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": "x" * 200}]}, "messages"),
+        ({"tools": []}, "tools"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"max_tokens": 10**6}, "max_tokens"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"temperature": -1}, "temperature"),
     ],
+    ids=str,
 )
-def test_requests_that_cannot_be_answered_are_one_line(chat_server, fields, problem):
-    _, answer = chat_server.ask("/v1/chat/completions", fields)
-    assert problem in chat_server.refused("/v1/chat/completions", fields)
-    if "message" in problem:
-        assert json.loads(answer)["error"]["param"] == "messages"
+def test_fields(chat_server, fields, param):
+    found = chat_server.refused("/v1/chat/completions", {"messages": QUESTION, **fields})
+    assert found["param"] == param
 
 
 def test_a_model_of_text_names_the_endpoint_that_it_has(server):
-    message = server.refused("/v1/chat/completions", {"messages": QUESTION})
-    assert message.endswith("use /v1/completions")
-
-
-def test_paths_without_a_version(server):
-    assert server.ask("/health")[0] == 200
-    assert server.ask("/completions", {"prompt": "Ana", "max_tokens": 1})[0] == 200
+    found = server.refused("/v1/chat/completions", {"messages": QUESTION})
+    assert found["code"] == "not_a_chat_model" and "/v1/completions" in found["message"]

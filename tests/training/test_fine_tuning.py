@@ -10,7 +10,6 @@ import pytest
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.corpus.fit import config_for_text
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.models.lora import enable_lora, merged_weights
@@ -85,28 +84,6 @@ def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, ca
     frozen = opened.model.embedding.token_embedding.embeddings.numpy()
     original = minigpt.load(start).model.embedding.token_embedding.embeddings.numpy()
     assert np.array_equal(frozen, original) == bool(lora_rank)
-
-
-@pytest.mark.slow
-def test_lora_on_an_imported_qwen3(text, tmp_path, capsys, no_export):
-    folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
-    start = import_run(folder, tmp_path / "start")
-    run = minigpt.train(settings(start, text, lora_rank=4), tmp_path / "run")
-    assert losses(run)[1] < losses(run)[0] < minigpt.evaluate_run(start, [text]).loss
-    # D 8, H K 24, G K 12, F 12, two blocks.
-    trained = 4 * 2 * ((8 + 48) + (24 + 8) + (8 + 24) + (12 + 8))
-    assert f": {trained:,} of " in capsys.readouterr().out
-
-    before, after = start.load_model(), run.load_model()
-    assert after.count_params() == before.count_params()
-    for old, new in zip(before.weights, after.weights, strict=True):
-        is_adapted = old.name == "kernel"
-        assert np.array_equal(old, new) != is_adapted, old.path
-    assert minigpt.evaluate_run(run).loss == pytest.approx(min(losses(run)), rel=1e-4)
-    minigpt.export_run(run, "huggingface", tmp_path / "again")
-    again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
-    ids = np.array([[1, 2, 3]], "int32")
-    np.testing.assert_array_equal(again.logits(ids), after(ids))
 
 
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
@@ -191,12 +168,3 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
     with pytest.raises(UserError, match=r"training.lora_rank = 4: needs training\.init_from"):
         load_config(None, ["training.lora_rank=4"])
     assert not (tmp_path / "run").exists()
-
-
-def test_a_text_alone_chooses_no_sizes(start, text, messages):
-    config = config_for_text([text], [f"training.init_from={start.path}"])
-    said = messages()
-    assert said
-    assert not {"model", "tokenizer"} & config.model_fields_set
-    assert not any("model." in line or "tokenizer." in line for line in said)
-    assert config.training.sequence_length == 128

@@ -45,17 +45,6 @@ def test_the_estimate_counts_every_matrix(model):
     assert matrix_weights(config, 50) == counted
 
 
-def test_what_a_training_keeps():
-    config = load_config({"model": SIZES, "training": {"optimizer": "sgd", "batch_size": 2}})
-    state, batch = training_bytes(config, 50)
-    assert state == 3 * 4 * matrix_weights(config.model, 50)
-    assert batch == 2 * 9 * 4 * 3 * (16 + 64)
-    more = config.model_copy(
-        update={"training": config.training.model_copy(update={"optimizer": "adamw"})}
-    )
-    assert training_bytes(more, 50)[0] == 4 * state / 3
-
-
 def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path, monkeypatch):
     for module in ("models.memory_estimate", "training.strategy"):
         monkeypatch.setattr(f"minigpt.{module}.machine_bytes", lambda: 10_000)

@@ -149,26 +149,6 @@ def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:
         minigpt.train(settings(file, training={"deterministic": False}), run)
 
 
-@pytest.mark.slow
-def test_a_second_interrupt_while_the_first_is_being_answered(
-    tiny_file, tmp_path, monkeypatch, capsys
-):
-    """What was saved before stays, and the line that says how to go on comes all the same."""
-    written = checkpoints.write_checkpoint
-
-    def interrupted(folder, name, arrays, progress):
-        if name == "step-00000009":
-            raise KeyboardInterrupt
-        return written(folder, name, arrays, progress)
-
-    monkeypatch.setattr("minigpt.training.callbacks.checkpointing.write_checkpoint", interrupted)
-    train_with_sigterm(tiny_file, tmp_path / "run", monkeypatch, batch=8)
-    out = capsys.readouterr().out
-    assert "Interrupted at step 9 of 40. Saved a checkpoint in" in out
-    assert "step-00000006. Resume with: minigpt train --resume" in out
-    assert len(checkpoint_paths(tmp_path / "run/checkpoints")) == 1
-
-
 def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
     tiny_file, tmp_path, monkeypatch, capsys
 ):

@@ -3,12 +3,11 @@
 import io
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 from minigpt.config import load_config
-from minigpt.training.callbacks.clock import LATEST, Clock, StepLimits
+from minigpt.training.callbacks.clock import Clock, StepLimits
 from minigpt.training.callbacks.progress import Display, StepRecorder
 from tests.run_files import records
 
@@ -105,85 +104,12 @@ def test_what_compiles_on_the_way_is_no_measure_of_speed(monkeypatch):
     assert machine.limits.changes == []
 
 
-def test_a_machine_with_moods_changes_the_plan_a_few_times_only(monkeypatch):
-    machine = Machine(monkeypatch, max_minutes=20, epochs=9, steps_per_epoch=400)
-    noise = np.random.default_rng(1).uniform(0.3, 0.7, 9 * 400)
-    seconds = machine.run(lambda step: noise[step] * (1.5 if step % 900 < 300 else 1), beside=20)
-    assert 0.97 * 1200 <= seconds <= LATEST * 1200
-    assert 1 <= len(machine.limits.changes) <= 3
-    assert machine.limits.progress(machine.clock.step) == 1
-
-
 def test_a_plan_that_is_done_is_not_begun_again(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
     # So much quicker at the end that much time is left.
     machine.run(lambda step: 1.0 if step < 117 else 0.001)
     assert machine.limits.progress(machine.clock.step) == 1
     assert machine.clock.step == machine.limits.end(machine.clock.step) < 2000
-
-
-def test_the_plan_is_made_when_an_epoch_has_shown_what_is_not_updates(monkeypatch):
-    """The share of the time grows, the time left falls, and two numbers of steps are shown."""
-    machine = Machine(monkeypatch, max_minutes=4.5, epochs=10, steps_per_epoch=250)
-    noise = np.random.default_rng(1).uniform(0.15, 0.19, 2500)
-    ends, left, planned_at = [], [], []
-
-    def seconds(step):
-        if machine.clock.is_planned:
-            planned_at.append(machine.now - 100)
-            ends.append(machine.clock.end)
-            left.append(machine.now + machine.clock.seconds_left())
-        return noise[step]
-
-    assert 0.97 * 270 <= machine.run(seconds, beside=3) <= LATEST * 270
-    assert 250 * 0.15 < planned_at[0] < 60
-    # The first is right but for a few per cent; the second is made at nine tenths, if it differs.
-    assert len(set(ends)) <= 2 and max(ends) < 1.05 * min(ends)
-    assert max(left) - min(left) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("max_minutes", "early", "late", "bars"),
-    [
-        # After 20 s of 60, before there is a plan; and after 47 s.
-        (
-            1,
-            ["epoch 1", "step 8", "33% of 1 min, 39 s left"],
-            ["epoch 2/3", "step 35/57", "78% of 1 min, 12 s left"],
-            # The share of the time, then that of the steps.
-            [20 / 60, 35 / 57],
-        ),
-        (
-            "none",
-            ["epoch 1/4", "step 8/80", "1 min 12 s left"],
-            ["epoch 2/4", "step 35/80", "45 s left"],
-            [8 / 80, 35 / 80],
-        ),
-    ],
-)
-def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
-    machine = Machine(monkeypatch, max_minutes=max_minutes, epochs=4, steps_per_epoch=20)
-    console = Console(file=io.StringIO(), width=200)
-    display = Display(console, machine.clock)
-    terminal = Display(Console(file=io.StringIO(), force_terminal=True), machine.clock)
-    shown, completed = {}, []
-
-    def seconds(step):
-        if step in (8, 35):
-            machine.now += 10  # Nothing was shown for so long.
-            for each in (display, terminal):
-                each.on_epoch_begin(step // 20)
-                each.on_train_batch_end(5, {"loss": 1.0})
-            machine.now -= 10
-            completed.append(terminal._bar.tasks[0].completed)
-            shown[step] = console.file.getvalue().splitlines()[-1]
-        return 1.0
-
-    machine.run(seconds, compiling=2)
-    for step, parts in ((8, early), (35, late)):
-        assert all(f" {part} " in f" {shown[step]} " for part in parts), shown
-        assert "loss 1.000" in shown[step]
-    assert completed == pytest.approx(bars)
 
 
 def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
@@ -219,22 +145,3 @@ def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
     assert speeds == expected | {1: None, 21: None}
     assert of_epoch[19] == pytest.approx(18 / (9 * 0.5 + 9 * 0.1))
     assert machine.clock.tokens_per_second == pytest.approx(10)
-
-
-@pytest.mark.parametrize("max_minutes", ["none", 30])
-def test_the_estimate_after_the_first_epoch_includes_what_is_not_updates(monkeypatch, max_minutes):
-    """Validation, samples and checkpoints take twice as long as the updates here."""
-    machine = Machine(monkeypatch, max_minutes=max_minutes, epochs=5, steps_per_epoch=40)
-    estimates = {}
-
-    def seconds(step):
-        estimates[step] = machine.clock.seconds_left(), machine.now
-        return 0.5
-
-    machine.run(seconds, beside=40)
-    # `run` returns at the last update, before the validation of the last epoch.
-    end = machine.now + 40
-    for step, (left, now) in estimates.items():
-        if step > 40:
-            actual = end - now
-            assert actual / 1.05 < left < actual * 1.05, step

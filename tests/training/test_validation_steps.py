@@ -88,28 +88,6 @@ def test_the_best_state_may_be_within_an_epoch(tiny_file, tmp_path, monkeypatch)
     assert (summary.val_loss, summary.epochs) == (2.0, 2)
 
 
-@pytest.mark.slow
-def test_an_epoch_that_ends_at_its_best_validation(tiny_file, tmp_path, monkeypatch):
-    """The time limit, or a callback, ends it there: one checkpoint has the state, under one name."""
-    losses = iter([3.0, 2.0, 2.0])
-    scores = LanguageModeling.scores
-    monkeypatch.setattr(
-        LanguageModeling, "scores", lambda t: scores(t) | {"val_loss": next(losses)}
-    )
-
-    class Stop(minigpt.TextGenerator.__mro__[1]):
-        def on_train_batch_end(self, batch, logs=None):
-            self.model.stop_training |= batch + 1 == 20 and logs["val_loss"] == 2.0
-
-    training = {"eval_every_steps": 10, "steps_per_epoch": 40, "early_stopping_patience": 1}
-    chosen = tiny_settings(tiny_file, training=training)
-    run = minigpt.train(chosen, tmp_path / "r", callbacks=[Stop()])
-    names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
-    assert names == ["step-00000010", "step-00000020-epoch-1"]
-    assert best_checkpoint(run.checkpoints_folder).path.name == names[-1]
-    assert read_checkpoint(run.checkpoints_folder / names[-1]).progress.epochs_since_best == 0
-
-
 @pytest.fixture
 def deterministic():
     yield

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -14,18 +15,13 @@ import tensorflow as tf
 PHILOX, NUMBERS_PER_COUNT = 1, 4
 
 
+@dataclass(frozen=True)
 class _Masks:
-    """Where the masks of a training step are in the streams of random numbers.
+    """Where the masks of a training step are in the streams of random numbers; see `dropout_masks`."""
 
-    Args:
-      batch: int[], number of the batch.
-      first_row: int[], number of the first row within the whole batch.
-    """
-
-    def __init__(self, batch: Any, first_row: Any) -> None:
-        self.batch = batch
-        self.first_row = first_row
-        self.calls: Counter[int] = Counter()
+    batch: Any
+    first_row: Any
+    calls: Counter[int] = field(default_factory=Counter)
 
 
 _masks: ContextVar[_Masks | None] = ContextVar("dropout_masks", default=None)

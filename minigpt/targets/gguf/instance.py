@@ -31,7 +31,7 @@ _FILE = Path(__file__).parent / "engine" / "engine.wasm"
 # The type numbers of GGUF.
 _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
 _STRING = 8
-# Functions that return addresses.
+# Functions that return addresses, or large numbers.
 _ADDRESSES = {
     "adjusted_logits",
     "allocate",
@@ -47,6 +47,7 @@ _ADDRESSES = {
     "score",
     "slot_choice",
     "step_batch",
+    "weight_count",
 }
 # Results of a step other than tokens.
 ENDED, NOTHING_NEW = -1, -2
@@ -146,6 +147,12 @@ class Engine:
             raise EngineError(f"{self._path}: the key {name} has a value of another type")
         values = content.view(_DTYPES[kind])
         return values[:count] if is_array else values[0].item()
+
+    @property
+    def weight_count(self) -> int:
+        """The number of weights in the file."""
+        count: int = self._call("weight_count")
+        return count
 
     def encode(self, text: str) -> tuple[np.ndarray, int]:
         """Encodes a text.

@@ -17,6 +17,11 @@ _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "<=": (operator.le, "less than or equal to"),
     "<": (operator.lt, "less than"),
 }
+_KINDS: dict[Any, tuple[Any, str]] = {
+    int: (numbers.Integral, "integer"),
+    float: (numbers.Real, "number"),
+    str: (str, "string"),
+}
 # The seed is no attribute of `Settings`: each text has its own.
 _OWN = [setting for setting in SETTINGS if setting.role != "training" and setting.name != "seed"]
 # Settings of `[sampling]` that do not concern one text.
@@ -74,32 +79,24 @@ def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem
       values: setting → value; others have their defaults.
       has: the end of the line: what has it.
     """
+    given = ((setting, values.get(setting.name, setting.default)) for setting in _OWN)
     return [
         ArgumentProblem(setting.name, value, f"should be {setting.neutral}: {_lack(setting)}{has}")
-        for setting, value in _lacking(values)
+        for setting, value in given
+        if "gguf" not in setting.formats and setting.takes_effect(value)
     ]
 
 
 def ignored_settings(values: Mapping[str, Any]) -> list[str]:
     """Returns a line for each setting of `[sampling]` that has an effect, but not in a portable file."""
     return [
-        f"sampling.{setting.name} = {value} has no effect: {_lack(setting)}"
-        for setting, value in _lacking(values)
-    ]
-
-
-def _lacking(values: Mapping[str, Any]) -> list[tuple[Setting, Any]]:
-    given = [(setting, values.get(setting.name, setting.default)) for setting in _OWN]
-    return [
-        (setting, value)
-        for setting, value in given
-        if "gguf" not in setting.formats and setting.takes_effect(value)
+        f"sampling.{found.name} = {found.value} has no effect: {_lack(BY_NAME[found.name])}"
+        for found in engine_problems(values, "")
     ]
 
 
 def _lack(setting: Setting) -> str:
-    name = "beam search" if setting.name == "beams" else setting.name
-    return f"a portable file has no {name}"
+    return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -111,37 +108,33 @@ def _unknown(name: str, known: list[str]) -> str:
 def problem_of(name: str, value: Any) -> str | None:
     """Returns what is wrong with the value of a number setting, `seed` included; None if nothing is."""
     setting = BY_NAME[name]
-    kind = "integer" if setting.type is int else "number"
-    types: Any = numbers.Integral if setting.type is int else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, types):
-        return f"should be a valid {kind}"
-    try:
-        if not math.isfinite(value):
-            return "should be a finite number"
-    except OverflowError:  # An integer that no float can hold.
-        return f"should be a valid {kind}"
-    for comparison, limit in setting.limits():
-        holds, words = _COMPARISONS[comparison]
-        if not holds(value, limit):
-            return f"should be {words} {limit}"
-    return None
+    return _problem(setting.type, setting.limits(), value)
 
 
 def _problems(setting: Setting, values: Any) -> list[ArgumentProblem]:
-    name = setting.name
-    if setting.type in (int, float):
-        problem = problem_of(name, values)
-        return [ArgumentProblem(name, values, problem)] if problem else []
-    if not isinstance(values, list | tuple):
-        return [ArgumentProblem(name, values, "should be a valid list")]
-    kind, expected = (str, "string") if setting.type == list[str] else (int, "integer")
-    problems = []
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, kind):
-            problems.append(ArgumentProblem(name, value, f"should be a valid {expected}"))
-        elif value == "":
-            problems.append(ArgumentProblem(name, value, "should have at least 1 character"))
-        elif isinstance(value, int) and value < 0:
-            problem = "should be greater than or equal to 0"
-            problems.append(ArgumentProblem(name, value, problem))
-    return problems
+    if setting.type in _KINDS:
+        elements, kind = [values], setting.type
+    elif isinstance(values, list | tuple):
+        elements, (kind,) = list(values), setting.type.__args__
+    else:
+        return [ArgumentProblem(setting.name, values, "should be a valid list")]
+    found = ((value, _problem(kind, setting.limits(), value)) for value in elements)
+    return [ArgumentProblem(setting.name, value, problem) for value, problem in found if problem]
+
+
+def _problem(kind: Any, limits: list[tuple[str, float]], value: Any) -> str | None:
+    """Returns what is wrong with a value; the limits of a string are those of its length."""
+    types, name = _KINDS[kind]
+    if isinstance(value, bool) or not isinstance(value, types):
+        return f"should be a valid {name}"
+    try:
+        size: Any = len(value) if isinstance(value, str) else value
+        if not math.isfinite(size):
+            return "should be a finite number"
+    except OverflowError:  # An integer that no float can hold.
+        return f"should be a valid {name}"
+    for comparison, limit in limits:
+        holds, words = _COMPARISONS[comparison]
+        if not holds(size, limit):
+            return f"should be {words} {limit}{' characters' if kind is str else ''}"
+    return None

@@ -127,9 +127,11 @@ class PortableModel(ModelWithTokenizer):
       weights: how matrices are stored: "float32", "float16" or "int8".
       max_len: the context.
       vocab_size: V.
+      parameters: the number of weights.
     """
 
     def __init__(self, engine: Engine, path: Path) -> None:
+        self.parameters = engine.weight_count
         self._engine, self._path = engine, path
         self._has_learned = False
         # The engine has one memory. Threads take turns.

@@ -1,8 +1,6 @@
 """The page of a portable file without its run. Needs what the engine needs: NumPy and wasmtime."""
 
 import bz2
-import math
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,6 @@ from minigpt.targets.gguf.text_model import PortableModel, load_portable
 _PAGE = Path(__file__).parent / "page"
 _ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
 SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
-# GGUF's types: a string, an array, and the bytes of the others.
-_STRING, _ARRAY = 8, 9
-_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
 
 def write_file_page(file: Path, output: Path) -> None:
@@ -79,7 +74,7 @@ def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
         "chat": model.tokenizer.chat is not None,
         "version": minigpt.__version__,
         "weights": model.weights,
-        "parameters": _count_weights(file),
+        "parameters": model.parameters,
         "tokenizer": {
             "kind": model.tokenizer.kind,
             "vocab_size": model.tokenizer.vocab_size,
@@ -97,32 +92,3 @@ def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
         if count(model.training.get("step")) is not None
         else [],
     }
-
-
-def _count_weights(file: Path) -> int:
-    """Returns the number of weights in a portable file that the engine has opened.
-
-    The library of GGUF is not needed to run a file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-    """
-    with file.open("rb") as content:
-
-        def integers(types: str) -> tuple[int, ...]:
-            return struct.unpack(f"<{types}", content.read(struct.calcsize(f"<{types}")))
-
-        def skip(kind: int, values: int = 1) -> None:
-            if kind == _ARRAY:
-                skip(*integers("IQ"))
-            for _ in range(values if kind == _STRING else 0):
-                content.seek(integers("Q")[0], 1)
-            content.seek(_SIZES.get(kind, 0) * values, 1)
-
-        _, _, tensors, keys = integers("4sIQQ")
-        for _ in range(keys):
-            skip(_STRING)
-            skip(*integers("I"))
-        weights = 0
-        for _ in range(tensors):
-            skip(_STRING)
-            weights += math.prod(integers(f"{integers('I')[0]}Q"))
-            integers("IQ")  # Type and place.
-        return weights

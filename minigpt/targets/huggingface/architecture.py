@@ -130,9 +130,11 @@ class Architecture(abc.ABC):
             model = GPTConfig.model_validate(settings)
         except ValidationError as error:
             for details in error.errors():
-                setting = str(next(iter(details["loc"]), "kind"))
+                found = details.get("ctx", {})  # Of settings that do not suit each other.
+                setting = str(found.get("setting") or next(iter(details["loc"]), "kind"))
                 name = self.entries.get(setting, (f"model.{setting}",))[0]
-                refuse(name, details["input"], details["msg"].removeprefix("Input "))
+                value = found.get("value", details["input"])
+                refuse(name, value, details["msg"].removeprefix("Input "))
         if problems:
             raise UserError(*problems)
         end_id = content.get("eos_token_id", self.end_id)

@@ -31,13 +31,6 @@ def test_the_default_run_differs_in_nothing(tmp_path):
     assert rows and not [row for row in rows if row["differs"] is not False]
 
 
-def test_what_training_records_is_no_setting_that_differs(tmp_path):
-    settings = {"model": {}, "training": {"max_minutes": 2, "step_limits": [[30, 400]]}}
-    rows = setting_rows(write_records(tmp_path / "run", settings=settings).config)
-    assert {row["name"] for row in rows if row["differs"]} == {"training.max_minutes"}
-    assert "training.step_limits" not in {row["name"] for row in rows}
-
-
 @pytest.mark.parametrize("kind", ["pre_norm", "post_norm", "modern"])
 def test_settings_that_follow_from_others_do_not_differ(kind, tmp_path):
     """A head is as wide as the width and the number of heads say; a block has its own defaults."""

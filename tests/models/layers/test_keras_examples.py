@@ -17,7 +17,6 @@ from minigpt.layers import TokenAndPositionEmbedding, TransformerBlock
 SIZES = {"max_len": 8, "vocab_size": 13, "embed_dim": 6, "num_heads": 2, "ff_dim": 10}
 # Large enough for the standard deviation of every matrix.
 LARGE = {"max_len": 80, "vocab_size": 200, "embed_dim": 64, "num_heads": 3, "ff_dim": 96}
-SHAPES = {"tokens", "positions", "query", "key", "value", "output", "expand", "contract", "head"}
 
 
 class ExampleEmbedding(layers.Layer):
@@ -159,19 +158,9 @@ def matrices(weights: list) -> dict[str, np.ndarray]:
     """Returns our initial matrices by name, queries, keys and values apart."""
     arrays = [ops.convert_to_numpy(weight) for weight in weights]
     query, key, value = np.split(arrays[2], 3, axis=1)
-    named = {
-        "tokens": arrays[0],
-        "positions": arrays[1],
-        "query": query,
-        "key": key,
-        "value": value,
-    }
-    return named | {
-        "output": arrays[4],
-        "expand": arrays[6],
-        "contract": arrays[8],
-        "head": arrays[-2],
-    }
+    others = [arrays[number] for number in (0, 1, 4, 6, 8, -2)]
+    names = ("tokens", "positions", "output", "expand", "contract", "head")
+    return dict(zip(names, others, strict=True)) | {"query": query, "key": key, "value": value}
 
 
 def test_initial_weights_have_the_distribution_of_the_example():
@@ -179,7 +168,6 @@ def test_initial_weights_have_the_distribution_of_the_example():
     ours = our_weights(build(TokenAndPositionEmbedding, TransformerBlock, **LARGE))
     theirs = by_name(example_weights(build(ExampleEmbedding, ExampleBlock, **LARGE)))
     found = matrices(ours)
-    assert found.keys() == SHAPES
     for name, matrix in found.items():
         expected = theirs[name]
         assert matrix.size == expected.size >= 5000, name

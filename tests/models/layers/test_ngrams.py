@@ -47,14 +47,6 @@ def test_the_row_of_an_ngram_depends_on_all_its_tokens_and_on_nothing_before(row
     np.testing.assert_allclose(layer(ids)[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_of_ngrams_is_active_in_training_only():
-    layer = NGramEmbedding([2], 50, 8, dropout_rate=0.5, initializer="ones")
-    ids = draw.integers(0, 9, (4, 10))
-    assert (layer(ids)[0].numpy()[:, 1:] == 1).all()
-    dropped = (layer(ids, training=True)[0].numpy()[:, 1:] == 0).mean()
-    assert 0.3 < dropped < 0.7
-
-
 def test_values_are_mixed_with_those_of_the_first_block():
     model = build_gpt(GPTConfig(max_len=6, embed_dim=8, num_layers=3, value_residual=True), 9)
     mixes = [weight for weight in model.weights if "value_mix" in weight.path]

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import minigpt
 from minigpt.config import Config, load_config
 from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
@@ -88,9 +87,6 @@ class Built(NamedTuple):
         arguments = self.config, self.tokenizer, self.weights
         write_portable(path, *arguments, name="a test", weights_type=weights_type)
         return path
-
-    def text_model(self) -> minigpt.TextModel:
-        return minigpt.TextModel(self.model, self.tokenizer)
 
 
 def build(

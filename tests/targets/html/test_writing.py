@@ -19,7 +19,7 @@ import minigpt
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.runs.records import append_lines
-from minigpt.runs.run import Run, open_run_corpus
+from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.html import writing
 from tests.browser.runs import write_page, write_run
@@ -175,17 +175,6 @@ def test_the_training_text(tiny_run, tmp_path, monkeypatch):
     assert not (tmp_path / "large.html").exists()
 
 
-def test_the_training_text_of_an_imported_run(run, tmp_path):
-    with pytest.raises(UserError, match="was imported; its training text is unknown"):
-        minigpt.export_run(run, "html", tmp_path / "page.html", with_text=True)
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"memorization": 5}', '{"memorization": {}}'])
-def test_without_memorization(run, content):
-    (run.path / "analysis.json").write_text(content)
-    assert Page(write_page(run)).facts["memorization"] is None
-
-
 def test_large_files_are_in_parts(run, monkeypatch):
     monkeypatch.setattr("minigpt.pages.inlining._PART_CHARACTERS", 1000)
     path = write_page(run)
@@ -291,23 +280,6 @@ def test_a_run_without_records(run):
     assert facts["parameters"] > 1000
 
 
-def test_the_size_of_a_page_with_five_epochs(tmp_path):
-    """2.2 million parameters: under 30 MB, and under 18 MB in int8."""
-    shape = {**GPT_SHAPES["modern"], "embed_dim": 192, "num_heads": 6, "num_kv_heads": 6}
-    built = build({**shape, "head_dim": 32, "num_layers": 5}, max_len=128)
-    assert 2.1e6 < sum(weight.size for weight in built.weights) < 2.4e6
-    run = write_run(tmp_path / "run", built, epochs=5, kept_epochs=5)
-    assert write_page(run).stat().st_size < 30e6
-    assert write_page(run, "int8").stat().st_size < 18e6
-
-
-def test_the_output_exists(run, tmp_path):
-    (tmp_path / "page.html").write_text("mine")
-    with pytest.raises(UserError, match="exists; should be a new file"):
-        minigpt.export_run(run, "html", tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text() == "mine"
-
-
 def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
     for path in run.checkpoints_folder.iterdir():
         for file in path.iterdir():
@@ -316,14 +288,6 @@ def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
     with pytest.raises(UserError, match="has no checkpoint"):
         minigpt.export_run(run, "html", tmp_path / "new" / "page.html")
     assert not (tmp_path / "new").exists()
-
-
-def test_an_imported_run(built, tmp_path):
-    """It has a model and no records."""
-    run = Run.create(tmp_path / "run", built.config, built.tokenizer, None, built.model)
-    facts = Page(write_page(run)).facts
-    assert facts["parameters"] == built.model.count_params()
-    assert facts["epoch"] is None and facts["metrics"] == []
 
 
 def test_the_training_text_of_dialogues(monkeypatch):

@@ -18,10 +18,8 @@ def newton_schulz(x: np.ndarray, steps: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize(
-    "shape", [(24, 96), (96, 24), (192, 768), (24, 48), (24, 40), (32, 32), (2, 8)]
-)
-@pytest.mark.parametrize("smallest", [0.3, 1e-3, 1e-6, 0.0])
+@pytest.mark.parametrize("shape", [(24, 96), (96, 24), (24, 40), (2, 8)])
+@pytest.mark.parametrize("smallest", [0.3, 1e-6, 0.0])
 def test_orthogonalized_as_in_double_precision(shape, smallest):
     """However far apart the singular values are; 0: a matrix that has not full rank."""
     draw = np.random.default_rng(0)

@@ -9,10 +9,8 @@ import tensorflow as tf
 import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.tokenizers.chat import answers
-from minigpt.training.callbacks.clock import LearningRate
 from tests.conftest import tiny_dialogues, tiny_settings
 from tests.run_files import records
-from tests.training.interrupting import killed
 
 
 @pytest.fixture(autouse=True)
@@ -50,19 +48,6 @@ def test_held_out_questions_are_answered_after_each_epoch(chat_run):
     assert [sample["epoch"] for sample in samples] == [1, 1, 1, 2, 2, 2]
     contents = [d["messages"][0]["content"] for d in tiny_dialogues()]
     assert all(sample["prompt"] in contents for sample in samples)
-
-
-@pytest.mark.slow
-def test_interrupted_training_resumes_with_the_same_weights(dialogue_file, tmp_path):
-    training = {"epochs": 2, "steps_per_epoch": 4, "checkpoint_every_steps": 1}
-    settings = chat_settings(dialogue_file, training=training)
-    whole = minigpt.train(settings, tmp_path / "whole")
-    path = tmp_path / "resumed"
-    killed(lambda: minigpt.train(settings, path), LearningRate, "on_train_batch_begin", 6)
-    resumed = minigpt.resume(path)
-    weights = [run.load_model().get_weights() for run in (whole, resumed)]
-    for value, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(value, other, atol=1e-6)
 
 
 def test_a_model_of_text_learns_dialogues(tiny_run, tmp_path):

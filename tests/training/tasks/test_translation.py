@@ -12,7 +12,6 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.models import build_model
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.runs.run import open_run_corpus
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
 from tests.run_files import METRICS, records
@@ -83,33 +82,6 @@ def test_validation_loss_is_that_of_a_plain_loop(pair_run):
     text = "".join(opened.tokenizer.decode(target) for target in sentences[1::2])
     assert scored.bytes == len(text)
     assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-3)
-
-
-def test_a_beginning_of_sentence_token_of_its_own(pair_run):
-    tokenizer = minigpt.load(pair_run).tokenizer
-    start = tokenizer.start_id
-    assert start != tokenizer.end_id and start in tokenizer.never_sampled_ids
-    corpus = open_run_corpus(pair_run)
-    assert corpus.tokenizer.start_id == start
-    for part in (corpus.train, corpus.val):
-        assert start not in part.ids
-    assert minigpt.load_portable(pair_run.portable_file).tokenizer.start_id == start
-
-
-@pytest.mark.slow
-def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, capsys, no_export):
-    file = tmp_path / "pairs.tsv"
-    file.write_text(pair_file.read_text() + f"{'a b ' * 30}\tc\n" + f"d d\t{'e f ' * 30}\n")
-    settings = pair_settings(
-        file,
-        data={"length_buckets": 1, "val_pairs": 10},
-        training={"epochs": 1, "steps_per_epoch": 1},
-        sampling={"translations": 1},
-    )
-    minigpt.train(settings, tmp_path / "run")
-    said = capsys.readouterr().out
-    assert "2 of 3,992 pairs are longer than model.max_len = 20" in said
-    assert f"skipped: {('a b ' * 30)[:30]!r}… (120 and 2 tokens), 'd d'… (4 and 120 tokens)" in said
 
 
 def test_too_few_pairs_leave_nothing_behind(tmp_path):

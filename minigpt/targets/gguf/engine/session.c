@@ -32,6 +32,19 @@ EXPORT("find_key") const Value *find_key(const char *name, uint32_t size)
     return find_value(&file, name, size);
 }
 
+/* Returns the number of weights in the file. */
+EXPORT("weight_count") uint32_t weight_count(void)
+{
+    uint32_t count = 0;
+    for (const Tensor *tensor = file.tensors; tensor < file.tensors + file.tensor_count; tensor++) {
+        uint64_t size = 1;
+        for (uint32_t d = 0; d < tensor->dimensions; d++)
+            size *= tensor->shape[d];
+        count += (uint32_t)size;
+    }
+    return count;
+}
+
 /* Encodes UTF-8 text. Returns NULL after an error. */
 EXPORT("encode_text") const Encoded *encode_text(const uint8_t *utf8, uint32_t size)
 {
