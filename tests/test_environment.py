@@ -19,33 +19,14 @@ LOG_LINE = b"I0000 00:00:1795223707.597663   26542 port.cc:153] oneDNN custom op
 
 def test_log_lines_are_dropped(capfd):
     with hide_tensorflow_log():
-        os.write(2, b"one\n" + LOG_LINE + b"two\n")
+        # An error stays unless it is known to be harmless.
+        noise = b"E0000 00:00:1.2 3 a.cc:1] failed call to cuInit: no device\n"
+        os.write(2, b"one\n" + LOG_LINE + noise + b"E0000 00:00:1.2 3 a.cc:1] two\n")
         with hide_tensorflow_log():
             os.write(2, LOG_LINE + b"three\n")
     os.write(2, LOG_LINE)
-    assert capfd.readouterr().err == "one\ntwo\nthree\n" + LOG_LINE.decode()
-
-
-def test_errors_are_kept_unless_they_are_known_to_be_harmless(capfd):
-    where = b"E0000 00:00:1795723328.707707    2632 util.cc:131] "
-    noise = [
-        where
-        + b"oneDNN supports DT_INT64 only on platforms with AVX-512. Falling back to the default.",
-        where
-        + b"Unable to register cuFFT factory: Attempting to register factory for plugin cuFFT",
-        b"2026-11-26 19:59:16.1: E external/cuda_executor.cc:1] failed call to cuInit: no device",
-        where
-        + b"NodeDef mentions attribute Truncate which is not in the op definition: Op<name=x>",
-        b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.",
-    ]
-    kept = [
-        where + b"Check failed: out of memory",
-        b"2026-11-26 19:59:16.1: E a.cc:1] lost",
-        b"INFO: x",
-    ]
-    with hide_tensorflow_log():
-        os.write(2, b"\n".join([*noise, *kept, b""]))
-    assert capfd.readouterr().err.encode().splitlines() == kept
+    shown = capfd.readouterr().err
+    assert shown == "one\nE0000 00:00:1.2 3 a.cc:1] two\nthree\n" + LOG_LINE.decode()
 
 
 def test_two_threads_keep_standard_error(capfd):

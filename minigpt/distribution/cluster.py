@@ -64,18 +64,22 @@ def is_first_worker() -> bool:
     Raises:
       UserError: TF_CONFIG cannot be used.
     """
-    if "TF_CONFIG" in os.environ:
-        cluster = _from_tf_config()
-        return cluster is None or cluster.index == 0
-    return not _is_in_slurm() or os.environ.get("SLURM_PROCID") == "0"
+    return _place()[0] == 0
 
 
 def is_alone() -> bool:
     """Returns whether there is no other worker. Raises a `UserError` if TF_CONFIG cannot be used."""
+    return _place()[1] == 1
+
+
+def _place() -> tuple[int, int]:
+    """Returns the number of this worker and that of all, without TensorFlow, which lists Slurm's nodes."""
     if "TF_CONFIG" in os.environ:
         cluster = _from_tf_config()
-        return cluster is None or len(cluster.addresses) == 1
-    return not _is_in_slurm()
+        return (cluster.index, len(cluster.addresses)) if cluster else (0, 1)
+    if not _is_in_slurm():
+        return 0, 1
+    return int(os.environ.get("SLURM_PROCID", -1)), int(os.environ["SLURM_STEP_NUM_TASKS"])
 
 
 def _is_in_slurm() -> bool:

@@ -14,8 +14,8 @@ from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 
 MAX_BUCKETS = 4
-# Pairs that are too long are listed by the beginning of their source.
-MAX_PAIRS_SHOWN, MAX_CHARACTERS_SHOWN = 3, 30
+# Of the source of a pair that is too long.
+MAX_CHARACTERS_SHOWN = 30
 
 logger = logging.getLogger(__name__)
 
@@ -165,18 +165,12 @@ def evaluate_pairs(
 
 
 def skipped_pairs_message(pairs: Pairs, tokenizer: Tokenizer) -> str:
-    """Returns how many pairs are too long for the model and which; "" if none."""
+    """Returns how many pairs are too long for the model, and the first one; "" if none."""
     indices = np.flatnonzero(~pairs.fits)
     if not len(indices):
         return ""
-    shown = ", ".join(
-        f"{tokenizer.decode(pairs.source(index))[:MAX_CHARACTERS_SHOWN]!r}… "
-        f"({pairs.source_lengths[index]} and {pairs.target_lengths[index]} tokens)"
-        for index in indices[:MAX_PAIRS_SHOWN]
-    )
-    rest = len(indices) - MAX_PAIRS_SHOWN
+    first = tokenizer.decode(pairs.source(indices[0]))[:MAX_CHARACTERS_SHOWN]
     return (
         f"{len(indices):,} of {len(pairs):,} pairs are longer than model.max_len = {pairs.max_len} "
-        f"tokens, end tokens included, and are skipped: {shown}"
-        + (f" and {rest:,} more" if rest > 0 else "")
+        f"tokens, end tokens included, and are skipped; the first one begins with {first!r}"
     )

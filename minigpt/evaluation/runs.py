@@ -65,6 +65,9 @@ def evaluate_files(
 def _scores(
     run: Run, tokenizer: Tokenizer, parts: Sequence[Part], stride: int | None
 ) -> list[Evaluation | PairEvaluation]:
+    source = run.config.data.source
+    if stride is not None and source in ("pairs", "dialogues"):
+        raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
     model = run.load_model()
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.dialogues import evaluate_dialogues
@@ -73,18 +76,12 @@ def _scores(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        if stride is not None:
-            raise UserError(
-                ArgumentProblem("stride", stride, "is for models of text, not of pairs")
-            )
         sampling, batch_size = run.config.sampling, run.config.training.batch_size
         settings = (batch_size, sampling.beams, sampling.length_penalty)
         ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
         pairs = [Pairs(part.ids, *ends) for part in parts]
         return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
-    if run.config.data.source == "dialogues":
-        if stride is not None:
-            raise UserError(ArgumentProblem("stride", stride, "is for texts, not for dialogues"))
+    if source == "dialogues":
         evaluator, training = Evaluator(model), run.config.training
         rows = [PackedDialogues(p.ids, tokenizer, model.max_len, training.loss_on) for p in parts]
         return [evaluate_dialogues(evaluator, tokenizer, each) for each in rows]

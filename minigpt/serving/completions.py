@@ -19,7 +19,6 @@ from minigpt.errors import UserError
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.scheduler import Computation
 from minigpt.serving.schema import (
-    MOST_STOPS,
     MOST_TEXTS,
     CompletionBody,
     RequestError,
@@ -29,8 +28,6 @@ from minigpt.serving.schema import (
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
 from minigpt.targets.gguf.settings import Settings, settings_of
-
-_MOST_STOP_CHARACTERS = 200
 
 
 class Completion:
@@ -207,7 +204,6 @@ async def read_completion(
         raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
     if (body.max_tokens or 0) > bounds.new_tokens:
         raise problem("max_tokens", body.max_tokens, f"should be at most {bounds.new_tokens}")
-    _check_stops(body.stop)
     # The probabilities of a prompt's tokens are those within one context.
     describes = bool(body.echo) and body.logprobs is not None
     most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
@@ -228,16 +224,6 @@ def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Setti
         return settings_of({**vars(model.settings), **changes})
     except UserError as error:
         raise as_request_error(error.args[0]) from None
-
-
-def _check_stops(stop: str | list[str] | None) -> None:
-    stops = [stop] if isinstance(stop, str) else stop or []
-    if len(stops) > MOST_STOPS:
-        message = f"stop: has {len(stops)} strings; should have at most {MOST_STOPS}"
-        raise RequestError(400, message, "stop")
-    for text in stops:
-        if not text or len(text) > _MOST_STOP_CHARACTERS:
-            raise problem("stop", text, f"should have from 1 to {_MOST_STOP_CHARACTERS} characters")
 
 
 def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:

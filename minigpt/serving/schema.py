@@ -71,15 +71,15 @@ _Strings = Annotated[list[str], Field(fail_fast=True)]
 _Ids = Annotated[list[int], Field(fail_fast=True)]
 # A text, several texts, token ids, or several lists of them.
 Texts = str | _Strings | _Ids | Annotated[list[_Ids], Field(fail_fast=True)]
-# The limits of OpenAI's fields for the texts and for the stop strings of a request.
+# OpenAI's limit for the texts of a request.
 MOST_TEXTS = 128
-MOST_STOPS = 16
+_Stop = Annotated[str, Field(min_length=1, max_length=200)]
 # Field → what it should be, where pydantic describes one alternative of several.
 _UNIONS = {
     "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "messages": "should be a list of at most 10,000 objects with role and content",
     "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
-    "stop": "should be a string or a list of strings",
+    "stop": "should be at most 16 strings of 1 to 200 characters",
 }
 Body = TypeVar("Body", bound=BaseModel)
 MOST_PROBLEMS = 1000
@@ -118,7 +118,7 @@ class _TextBody(_Distribution):
     n: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    stop: str | _Strings | None = None
+    stop: _Stop | Annotated[list[_Stop], Field(max_length=16, fail_fast=True)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     # Checked in completions.py: pydantic would report every mistake.

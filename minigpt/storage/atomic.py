@@ -16,7 +16,6 @@ from pathlib import Path
 from minigpt.storage.files import fsync, fsync_all
 
 _PREFIX, _SUFFIX = ".minigpt-", ".tmp"
-UNFINISHED = ".unfinished"
 # In a scratch folder. Not a name that anything is written under.
 _LOCK = ".lock"
 
@@ -98,41 +97,6 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         unfinished = scratch / path.name
         unfinished.mkdir()
         yield unfinished
-        _publish(unfinished, path, replace, scratch)
-
-
-@contextmanager
-def resumable_folder(path: Path) -> Iterator[Path]:
-    """Creates or continues a folder of unfinished files, which stays if the block ends or is killed.
-
-    Only one process at a time is in the block: a second one waits.
-
-    Args:
-      path: the folder that `publish_folder` will create; its parent exists.
-    Yields:
-      The folder `path`.unfinished.
-    Raises:
-      OSError: the folder cannot be created.
-    """
-    from filelock import FileLock
-
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with FileLock(f"{unfinished}.lock"):
-        unfinished.mkdir(exist_ok=True)
-        yield unfinished
-
-
-def publish_folder(unfinished: Path, path: Path, replace: bool = False) -> None:
-    """Renames a folder that is complete, in the block of `resumable_folder`.
-
-    Args:
-      unfinished: the folder.
-      path, replace: as for `atomic_folder`.
-    Raises:
-      OSError: as for `atomic_folder`.
-    """
-    remove_abandoned(unfinished)
-    with scratch_folder(path.parent) as scratch:
         _publish(unfinished, path, replace, scratch)
 
 

@@ -24,8 +24,7 @@ def test_skipped_pairs_are_counted_and_the_first_ones_shown(tokenizer):
     assert skipped_pairs_message(pairs_of(tokenizer, "a", "b"), tokenizer) == ""
     long = ["abcabc", "a"] * 2 + ["a", "abcab"] * 3
     message = skipped_pairs_message(pairs_of(tokenizer, "a", "b", *long), tokenizer)
-    assert message.startswith("5 of 6 ") and "'abcabc'… (7 and 2 tokens)" in message
-    assert message.count("…") == 3
+    assert message.startswith("5 of 6 ") and message.endswith("'abcabc'")
 
 
 def test_only_long_pairs_are_refused(tokenizer):

@@ -52,10 +52,3 @@ def test_resumed_training_ends_with_the_same_files(resumed_from, tmp_path, monke
         "epoch-0033.gguf",
         "epoch-0037.gguf",
     ]
-
-
-def test_unfinished_files_of_killed_processes_are_removed(tmp_path):
-    (tmp_path / ".minigpt-left.tmp").mkdir()
-    (tmp_path / ".minigpt-left.tmp/epoch-0003.gguf").touch()
-    remove_epoch_files(tmp_path, 2)
-    assert not any(tmp_path.iterdir())

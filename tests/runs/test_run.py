@@ -1,7 +1,6 @@
 """Run directories: created complete, numbered, described."""
 
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -75,14 +74,6 @@ def test_an_existing_path_is_never_overwritten(make, message, tmp_path, tokenize
     with pytest.raises(UserError, match=f"{message}; expected a new or empty directory"):
         Run.create(path, load_config({}), tokenizer, CORPUS)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_new_run_in_the_current_directory(tmp_path, tokenizer, monkeypatch):
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    run = Run.create(Path("."), load_config({}), tokenizer, CORPUS)
-    assert run.path == folder and run.corpus == CORPUS
 
 
 def progress(step, best=None):

@@ -82,12 +82,6 @@ def test_redirections_to_other_hosts_are_refused(server, cache):
     assert handler.hits == hits + 1
 
 
-def test_a_damaged_copy_is_replaced(server, cache):
-    path = download(f"{server[0]}/text.txt", SHA256)
-    path.write_bytes(b"?" + BODY[1:])
-    assert download(f"{server[0]}/text.txt", SHA256).read_bytes() == BODY
-
-
 def test_file_addresses(tmp_path):
     file = tmp_path / "a b.txt"
     file.write_bytes(BODY)
@@ -111,16 +105,6 @@ def test_failing_transfers(server, cache, name, words):
 def test_wrong_checksum(server, cache):
     line = failure(f"{server[0]}/text", "0" * 64)
     assert "0" * 64 in line and SHA256 in line
-    assert not list(cache.iterdir())
-
-
-def test_interrupted(server, cache, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("minigpt.storage.downloads._progress", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        download(f"{server[0]}/text", SHA256)
     assert not list(cache.iterdir())
 
 

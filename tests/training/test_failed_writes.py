@@ -13,7 +13,6 @@ from rich.console import Console
 import minigpt
 from minigpt.errors import UserError
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.training import pipeline
 from tests.cli.running import called
 from tests.conftest import tiny_settings
 
@@ -45,42 +44,6 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.fixture
-def limited_export(monkeypatch):
-    """Sets the largest file of an export."""
-
-    def limit(size: int) -> None:
-        def export(*arguments):
-            with largest_file(size):
-                return real(*arguments)
-
-        monkeypatch.setattr(pipeline, "export_best", export)
-
-    real = pipeline.export_best
-    return limit
-
-
-@pytest.mark.slow
-def test_a_full_disk_during_the_export(tiny_file, tmp_path, limited_export, capsys):
-    limited_export(20_000)
-    path = tmp_path / "run"
-    with pytest.raises(UserError) as caught:
-        minigpt.train(settings(tiny_file), path)
-    last = checkpoint_paths(path / "checkpoints")[-1]
-    line = f"{path}: cannot be written: {TOO_LARGE}; the last checkpoint is {last}"
-    assert (str(caught.value), last.name) == (line, "step-00000004-epoch-2")
-    out = capsys.readouterr().out
-    assert ".tmp" not in out
-    assert "saved_model is not written: File too large" in out
-    assert not (path / "model.keras").exists()
-    # It is sampled from its checkpoint, and finished with more space.
-    assert called("sample", path, "--prompt=Ana").returncode == 0
-    limited_export(2**30)
-    run, _ = trained(resume_from=path)
-    assert run.has_current_portable_file
-    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
-
-
 @pytest.mark.parametrize("format", ["saved_model", "gguf"])
 def test_a_full_disk_for_an_export(format, tiny_run, tmp_path):
     output = tmp_path / "export"
@@ -105,7 +68,7 @@ def full(*arguments, **options):
     ("failing", "reason"),
     [
         (broken, r"KeyError: 'gain\\nof attention' \(.*\.py, line \d+\)"),
-        (full, "No space left on device"),
+        pytest.param(full, "No space left on device", marks=pytest.mark.slow),
     ],
 )
 def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_path, monkeypatch):

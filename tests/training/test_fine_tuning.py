@@ -128,18 +128,6 @@ def test_a_state_goes_on_as_if_nothing_had_been(optimizer, start):
         np.testing.assert_array_equal(ours, right)
 
 
-def test_a_state_of_another_model_is_refused_and_changes_nothing(start):
-    model, other = compiled(start), compiled(start, "sgd")
-    before = {name: array.copy() for name, array in arrays_of(model).items()}
-    with pytest.raises(ValueError, match="arrays"):
-        restore(model, arrays_of(other))
-    wide = {name: np.concatenate([a, a]) if a.ndim else a for name, a in before.items()}
-    with pytest.raises(ValueError, match="should be"):
-        restore(model, wide)
-    for name, array in arrays_of(model).items():
-        np.testing.assert_array_equal(array, before[name])
-
-
 def test_merged_weights_are_those_of_a_plain_model(start):
     model = compiled(start)
     ids = np.arange(8, dtype="int32")[None]

@@ -1,8 +1,6 @@
 """A model or a batch that does not fit is refused with its sizes, before or after memory has run out."""
 
 import math
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -15,9 +13,7 @@ from minigpt.models.memory_estimate import (
     check_model_fits,
     machine_bytes,
     matrix_weights,
-    training_bytes,
 )
-from minigpt.training.strategy import enough_memory
 from tests.conftest import tiny_settings
 
 SIZES = {"max_len": 9, "embed_dim": 16, "num_heads": 2, "num_layers": 3}
@@ -54,29 +50,6 @@ def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path
     assert not (tmp_path / "run").exists()
     with pytest.raises(UserError, match=r"weights need 0\.\d GB; this machine has 0.0 GB"):
         check_model_fits(load_config("default").model, 2048)
-
-
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize("rows", [64, 40])
-def test_the_smallest_gpu_is_compared(replicas, rows, monkeypatch):
-    """With 40 rows a batch fits that does not with 64."""
-    config = load_config({"model": SIZES, "training": {"optimizer": "sgd", "batch_size": rows}})
-    state, batch = training_bytes(config, 50)
-    most = state + batch * 50 // rows
-    gpus = [SimpleNamespace(name=f"/physical_device:GPU:{number}") for number in (0, 2)]
-    sizes = [2 * most, 1, most // replicas + state]
-    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
-    monkeypatch.setattr("minigpt.training.strategy.gpu_memory", lambda: sizes)
-    limit = (sizes[2] - state) * replicas * rows // batch
-    expected = (
-        nullcontext() if limit >= rows else pytest.raises(UserError, match=r"GPU has 0\.0 GB")
-    )
-    with expected as error, enough_memory(config, 50, replicas):
-        pass
-    assert not error or "lower training.batch_size = 64" in str(error.value)
-    monkeypatch.setattr("minigpt.training.strategy.gpu_memory", list)
-    with enough_memory(config, 50, replicas):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -92,22 +92,6 @@ def test_an_end_that_was_not_recorded_is_recorded_later(copied, no_export, state
     assert again | {"written": record["written"]} == record
 
 
-@pytest.mark.slow
-def test_the_best_of_an_earlier_end_stays_though_its_checkpoint_breaks(copied, no_export):
-    """model.keras holds it; the epochs of the extension are worse."""
-    before = lines(copied / "metrics.jsonl")
-    model = (copied / "model.keras").read_bytes()
-    best = min(before, key=lambda line: line["val_loss"])["epoch"]
-    assert best == 2
-    minigpt.resume(copied, ["training.epochs=3", "training.learning_rate=3.0"])
-    assert lines(copied / "metrics.jsonl")[2]["val_loss"] > before[1]["val_loss"]
-    assert (copied / "model.keras").read_bytes() == model
-    (copied / "checkpoints/step-00000020-epoch-2" / checkpoints.STATE).write_bytes(b"")
-    minigpt.resume(copied, ["training.epochs=4"])
-    assert lines(copied / "metrics.jsonl")[3]["val_loss"] > before[1]["val_loss"]
-    assert (copied / "model.keras").read_bytes() == model
-
-
 def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     """No model.keras is left that is not the best."""
     killed(

@@ -6,7 +6,6 @@ import keras
 import pytest
 
 import minigpt
-from minigpt.errors import UserError
 from minigpt.training.callbacks.clock import LearningRate
 from tests.conftest import tiny_settings
 
@@ -97,12 +96,3 @@ def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
 def test_what_is_not_a_list_of_callbacks_is_refused(callbacks, tmp_path):
     with pytest.raises(TypeError, match="`callbacks` should be a list of keras"):
         minigpt.train("default", tmp_path / "run", callbacks=callbacks)
-
-
-def test_other_arguments_of_the_wrong_type_are_refused(tiny_run, tmp_path):
-    with pytest.raises(TypeError, match="`config` should be a Config"):
-        minigpt.train(5, tmp_path / "run")
-    for arguments in ({"config": "default"}, {"run": tmp_path / "run"}):
-        with pytest.raises(UserError, match=r"resume_from = .*cannot be combined with"):
-            minigpt.train(resume_from=tiny_run.path, **arguments)
-    assert not (tmp_path / "run").exists()

@@ -231,7 +231,10 @@ def test_what_cannot_learn(tmp_path):
     with pytest.raises(UserError):
         engine.file()
     engine = Engine(build(GPT_SHAPES["gpt2"]).write(tmp_path / "gpt2.gguf"))
-    with pytest.raises(UserError, match="memory"), engine.learning(range(60), LENGTH, 2**20, 0, 1):
+    with (
+        pytest.raises(UserError, match="memory"),
+        engine.learning(range(60), LENGTH, 2**20, 0, 1.0),
+    ):
         pass
     # The number of steps has no place in the file.
     path = build(GPT_SHAPES["gpt2"]).write(tmp_path / "old.gguf")

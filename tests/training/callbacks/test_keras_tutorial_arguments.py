@@ -57,18 +57,3 @@ def test_help_shows_both_calls():
         "top_k",
         "print_every",
     ]
-
-
-@pytest.mark.parametrize(
-    ("args", "settings", "message"),
-    [
-        ((5, [2], VOCAB), {"max_new_tokens": 3}, "'max_new_tokens' should be 'max_tokens'"),
-        ((5, [2]), {"tokenizer": VOCAB}, "'tokenizer' should be 'index_to_word'"),
-        ((), {"max_tokens": 4, "prompts": [[2]]}, "'prompts' should be 'start_tokens'"),
-        ((VOCAB, [[2]]), {"max_tokens": 3}, "'max_tokens' should be 'max_new_tokens'"),
-        ((VOCAB,), {"start_tokens": [2]}, "'start_tokens' should be 'prompts'"),
-    ],
-)
-def test_names_of_the_other_call(args, settings, message):
-    with pytest.raises(TypeError, match=f"^TextGenerator: {message} in this call$"):
-        TextGenerator(*args, **settings)

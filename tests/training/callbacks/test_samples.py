@@ -83,24 +83,3 @@ def test_models_that_map_ids_to_logits(build, tokenizer):
             ids.pop()
             break
     assert shown[2][1] == tokenizer.continuation(ids[:start], ids[start:])
-
-
-@pytest.mark.parametrize(
-    ("build", "target_shape", "message"),
-    [
-        (lambda: sequential(keras.layers.Flatten(), keras.layers.Dense(V)), (), r"\[1, 320\]"),
-        (lambda: sequential(keras.layers.Dense(20)), (T,), "vocabulary has 20 entries, fewer"),
-    ],
-    ids=["rank", "vocabulary"],
-)
-def test_a_model_that_does_something_else_is_refused_before_the_first_step(
-    build, target_shape, message, tokenizer
-):
-    model = build()
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    model.build((None, T))
-    before = [weight.numpy() for weight in model.weights]
-    with pytest.raises(ValueError, match=message):
-        fit(model, TextGenerator(tokenizer, ["Ana"], 3), target_shape)
-    for weight, value in zip(model.weights, before, strict=True):
-        np.testing.assert_array_equal(weight, value)
