@@ -1,7 +1,5 @@
 """Runs the slow tests that guard what has changed since they last passed, and a tenth of the others.
 
-    python .ci/slow_tests.py
-
 tests/NAME guards minigpt/NAME; GUARDS has the folders of other names. The commit that they passed on
 is kept in the user's cache folder. Without it, as on a new machine, it is a tenth of all.
 """
@@ -19,7 +17,6 @@ GUARDS = {
     "browser": ("pages", "targets/html", "targets/gguf"),
     "compatibility": ("runs", "targets", "training"),
     "faults": ("storage", "runs", "training"),
-    "scripts": (),
 }
 SLOW = "slow and not browser"
 

@@ -200,9 +200,9 @@ class Tokenizer(Vocabulary):
                 f"{state_path(folder)}: format = {state.get('format')!r}: should be {cls.format}"
             )
         # What has not changed needs no other check.
-        recorded = state.pop("fingerprint", "")
+        recorded = state.pop("fingerprint", None)
         try:
-            if recorded not in ("", _hash(state)):
+            if recorded != _hash(state):
                 raise ValueError("does not match its fingerprint")
             tokenizer = cls._from_settings(state, folder)
             tokenizer.own_start_id = state.get("start_id")

@@ -4,7 +4,7 @@ import mmap
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.corpus.documents import Piece, ingest
@@ -33,6 +33,7 @@ def test_no_file_is_left(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.sampled_from("ab é€😀\n"), max_size=60).filter(str.strip), min_size=1),
     st.integers(8, 30),

@@ -1,6 +1,6 @@
 """The character tokenizer."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -40,6 +40,7 @@ def test_unseen_characters_are_bytes():
         assert tokenizer.count_unknown(text) == sum(c not in "mn" for c in text)
 
 
+@settings(deadline=None)
 @given(st.text(), st.text(), st.integers(4, 12), st.booleans())
 def test_any_text_is_restored_after_learning_from_any_text(learned_from, text, size, lowercase):
     tokenizer = learned(learned_from, vocab_size=size, lowercase=lowercase)
