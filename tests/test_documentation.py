@@ -64,25 +64,6 @@ def anchors_of(page: Path) -> list[str]:
     return anchors
 
 
-def test_anchors_are_those_of_github(tmp_path):
-    """The expected anchors are those that github-slugger 2.0.0 (npm) prints for these headings."""
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Hello `World`\n\n## a_b -- c/d? (1.5 × 2)\n\n```sh\n# a comment\n```\n\n"
-        "## [The link](x.md) and *emphasis*\n\n## Привет\n\n## foo\n\n## foo\n\n## foo-1\n\n## foo ##\n"
-    )
-    assert anchors_of(page) == [
-        "hello-world",
-        "a_b----cd-15--2",
-        "the-link-and-emphasis",
-        "привет",
-        "foo",
-        "foo-1",
-        "foo-1-1",
-        "foo-2",
-    ]
-
-
 @pytest.mark.parametrize(
     "page",
     # The pages about extensions name files that do not exist yet.
@@ -230,13 +211,6 @@ def test_names_for_users_of_other_programs_exist(page):
 def docs_site(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     return pytest.importorskip("docs_site", reason="needs the extra docs", exc_type=ImportError)
-
-
-def test_the_list_of_commands_has_a_sentence_for_each(docs_site):
-    page = docs_site.commands_page()
-    listed = page.split("**Commands**:\n\n")[1].split("\n\n")[0].splitlines()
-    assert [re.match(r"\* `(\w+)`: [A-Z].*\.$", line)[1] for line in listed] == [*COMMANDS]
-    assert "$ minigpt train [OPTIONS]\n" in page
 
 
 def test_folders_in_the_navigation(docs_site, tmp_path):

@@ -2,7 +2,6 @@
 
 import importlib.resources
 import pickle
-import re
 import subprocess
 import sys
 
@@ -31,10 +30,6 @@ def test_names_that_need_no_keras():
 def test_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         minigpt.trian  # noqa: B018
-
-
-def test_version():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", minigpt.__version__)
 
 
 def test_types_are_published():

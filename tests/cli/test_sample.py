@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from minigpt.generation.text_models import load
-from tests.cli.running import called, refused
+from tests.cli.running import called
 
 
 def test_sample_json(folder):
@@ -27,17 +27,6 @@ def test_sample_json(folder):
     assert all(len(sample["tokens"]) <= 7 for sample in found)
     again = called(*arguments[:-1], 4, "--prompt", "Ana", cwd=folder)
     assert json.loads(again.stdout) == found[1]
-
-
-def test_sample_says_that_it_writes_nothing(folder):
-    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk")
-    done = called(*arguments, "--num-samples", 2, "--max-new-tokens", 0, cwd=folder)
-    assert done.returncode == 0 and done.stdout.count("Ana\n") == done.stdout.count("Dirk\n") == 2
-    assert done.stderr == "Nothing is written after a prompt: --max-new-tokens is 0.\n"
-    for option in ("--stream", "--json"):
-        again = called(*arguments, "--max-new-tokens", 0, option, cwd=folder)
-        assert again.stderr == done.stderr
-    assert called(*arguments, "--max-new-tokens", 1, cwd=folder).stderr == ""
 
 
 def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
@@ -121,10 +110,3 @@ def test_asks_for_prompts_on_a_terminal(folder):
     assert shown.count("Ana sat") == 4
     first, second = re.findall(r"Seed (\d+)", shown)
     assert first != second
-
-
-def test_a_message_about_a_long_prompt_is_short(folder):
-    arguments = ("sample", "runs/book-1", "--max-new-tokens", 1, "--prompt")
-    assert "read as bytes" in (unknown := called(*arguments, "漢" * 1000, cwd=folder).stderr)
-    (refusal,) = refused(*arguments, os.fsdecode(b"a" * 1000 + b"\xff"), cwd=folder)
-    assert max(len(unknown), len(refusal)) < 300

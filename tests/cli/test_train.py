@@ -4,7 +4,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from importlib import metadata
 from pathlib import Path
@@ -171,19 +170,6 @@ def test_interrupted_before_training_leaves_nothing(moment, tmp_path):
     assert process.returncode == 130
     assert err == "minigpt: interrupted; no file was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
-
-
-def test_the_training_script_is_the_same_function(trained):
-    folder, _ = trained
-    script = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--set", "model.max_len=0"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "model.max_len = 0" in done.stderr
 
 
 def test_without_options_the_default_configuration_is_read():

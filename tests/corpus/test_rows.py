@@ -83,12 +83,6 @@ def test_every_row_is_a_document(tmp_path, kind, monkeypatch):
         assert read(path, field="review") == TEXTS
 
 
-def test_lines_of_csv_may_end_with_cr(tmp_path):
-    content = separated(TEXTS, lineterminator="\r")
-    path = write(tmp_path / "a.csv", content)
-    assert read(path) == TEXTS and read(write(path, content.rstrip())) == TEXTS
-
-
 def test_a_folder_of_datasets_is_read_by_its_state(tmp_path):
     saved = datasets.Dataset.from_dict({"id": range(4), "review": TEXTS})
     saved.save_to_disk(tmp_path / "saved", num_shards=2)
@@ -184,13 +178,6 @@ def test_standard_input_is_kept_under_its_hash(standard_input, cache, monkeypatc
 
 def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
     assert read(write(tmp_path / "a.csv", separated(TEXTS, delimiter=";"))) == TEXTS
-
-
-def test_zst_and_md_are_text_too(tmp_path):
-    text = "ä line\n" * 300_000
-    whole = write(tmp_path / "a.txt.zst", zstandard.compress(text.encode()))
-    assert read(whole) == [text]
-    assert read(write(tmp_path / "b.md", "# Title")) == ["# Title"]
 
 
 def test_the_fingerprint_depends_on_column_and_format(tmp_path):

@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,23 +34,6 @@ ONCE = ["xy", "zxw"]
 
 def merges_of(tokenizer):
     return [piece.decode() for piece in tokenizer.pieces[BASE_SIZE:] if len(piece) > 1]
-
-
-@pytest.mark.parametrize("limit", [1, 3, 6])
-def test_merges_the_most_frequent_pair_repeatedly(limit):
-    words = WORDS + ONCE
-    expected, sequences = naive_merges(words, limit)
-    assert len(expected) == limit
-    characters = len({*"".join(words), " "})
-    room = characters + limit
-    if room // 2 < characters:  # enough capacity for all characters and merges
-        room = 2 * characters
-    tokenizer = BytePairTokenizer.learn(["\n".join(words)], BASE_SIZE + room, False)
-    merges = merges_of(tokenizer)
-    assert merges[:limit] == expected
-    if len(merges) == limit:
-        for word, symbols in zip(words, sequences, strict=True):
-            assert [tokenizer.pieces[i].decode() for i in tokenizer.encode(word)] == symbols
 
 
 def test_stops_when_no_pair_repeats():
@@ -123,16 +105,6 @@ def test_rare_characters_leave_capacity_for_merges():
     assert tokenizer.vocab_size <= BASE_SIZE + 20
     assert b"abab" in tokenizer.pieces
     assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_the_smallest_vocabulary_works():
-    tokenizer = BytePairTokenizer.learn(["hello there " * 9], 259, False)
-    assert tokenizer.vocab_size == 259
-    assert tokenizer.decode(tokenizer.encode("hello \u2581")) == "hello \u2581"
-
-
-def test_every_byte_has_a_piece():
-    assert TRAINED.pieces[2:BASE_SIZE] == tuple(bytes([byte]) for byte in range(256))
 
 
 def test_letters_never_merge_with_what_follows_them():
