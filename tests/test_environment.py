@@ -117,12 +117,6 @@ def test_another_backend_in_a_program(backend):
     assert done.returncode == 0, done.stderr
 
 
-def test_another_floatx_in_a_program(tmp_path):
-    (tmp_path / "keras.json").write_text('{"floatx": "float64"}')
-    done = run("import minigpt; minigpt.load", KERAS_HOME=str(tmp_path))
-    assert "UserError: Keras' floatx = 'float64': minigpt needs 'float32'" in done.stderr
-
-
 def test_a_gpu_without_cuda_libraries(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(environment, "_NVIDIA_FILES", (f"{tmp_path}/nvidia[0-9]*",))

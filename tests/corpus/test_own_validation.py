@@ -134,10 +134,11 @@ def test_a_file_that_both_name_is_validation_text(tmp_path, cache):
 
 
 def test_weighted_batches_depend_only_on_seed_and_step():
-    assert (drawn(3, 7)[0] == drawn(3, 7)[0]).all()
-    assert (drawn(3, 7)[0] != drawn(3, 8)[0]).any() and (drawn(3, 7)[0] != drawn(4, 7)[0]).any()
+    inputs, targets = drawn(3, 7)
+    assert (inputs == drawn(3, 7)[0]).all() and (targets == inputs + 1).all()
+    assert (inputs != drawn(3, 8)[0]).any() and (inputs != drawn(4, 7)[0]).any()
     raw = np.random.PCG64([3, 7]).random_raw(100).tolist()
-    for row, begin in enumerate(drawn(3, 7)[0][:, 0].tolist()):
+    for row, begin in enumerate(inputs[:, 0].tolist()):
         share = (raw[row] >> 11) / 2**53 * 8
         text = 0 if share < 1 else 1 if share < 3 else 2
         first, size = [(0, 100), (100, 30), (130, 870)][text]

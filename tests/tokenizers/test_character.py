@@ -1,8 +1,5 @@
 """The character tokenizer."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from minigpt.tokenizers.character import CharacterTokenizer
 
 
@@ -37,17 +34,6 @@ def test_unseen_characters_are_bytes():
         assert [tokenizer.pieces[i] for i in ids] == [bytes([b]) for b in text.encode()]
         assert tokenizer.decode(ids) == text
         assert tokenizer.count_unknown(text) == sum(c not in "mn" for c in text)
-
-
-@settings(deadline=None)
-@given(st.text(), st.text(), st.integers(4, 12), st.booleans())
-def test_any_text_is_restored_after_learning_from_any_text(learned_from, text, size, lowercase):
-    tokenizer = learned(learned_from, vocab_size=size, lowercase=lowercase)
-    ids = tokenizer.encode(text)
-    again = tokenizer.decode(ids)
-    assert again == (text if not lowercase else tokenizer.decode(tokenizer.encode(again)))
-    known = set(tokenizer.characters)
-    assert len(ids) == sum(1 if c in known else len(c.encode()) for c in again)
 
 
 def test_only_bytes_of_the_text_are_drawn():

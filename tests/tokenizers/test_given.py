@@ -61,10 +61,6 @@ def trained(model, trainer, **parts):
     return tokenizer
 
 
-def bytes_of(text, **options):
-    return pre_tokenizers.ByteLevel(add_prefix_space=False, **options)
-
-
 def gpt2_like(special=("<|endoftext|>", "<|user|>")):
     return trained(
         models.BPE(),
@@ -127,19 +123,7 @@ def llama2_like():
     return tokenizers.Tokenizer.from_str(json.dumps(described | {"added_tokens": special}))
 
 
-def word_piece():
-    return trained(
-        models.WordPiece(unk_token="[UNK]"),
-        trainers.WordPieceTrainer(
-            vocab_size=120, special_tokens=["[PAD]", "[UNK]", "[SEP]"], show_progress=False
-        ),
-        normalizer=normalizers.BertNormalizer(),
-        pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
-        decoder=decoders.WordPiece(cleanup=False),
-    )
-
-
-FILES = [llama3_like, unigram, llama2_like, word_piece]
+FILES = [llama3_like, unigram, llama2_like]
 
 
 def given(kind, path, **settings):
