@@ -1,9 +1,7 @@
 """README and docs/: links that resolve, files that exist, and every public name."""
 
 import ast
-import hashlib
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -175,17 +173,6 @@ def signature_of(function) -> str:
     return str(inspect.Signature(list(parameters.values()))).replace("'", '"')
 
 
-def test_the_pictures_are_of_one_run():
-    """`make docs-images` writes all of them and the list at once."""
-    folder = ROOT / "docs" / "images"
-    listed = json.loads((folder / "images.json").read_text(encoding="utf-8"))["sha256"]
-    # A picture of layers, drawn by Keras.
-    found = {path.name for path in folder.iterdir()} - {"images.json", "model.png"}
-    assert found == set(listed)
-    for name, digest in listed.items():
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "coming-from").glob("*.md")), ids=str)
 def test_names_for_users_of_other_programs_exist(page):
     settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -222,15 +209,6 @@ def test_folders_in_the_navigation(docs_site, tmp_path):
     config = SimpleNamespace(nav=nav, docs_dir=str(tmp_path), extra={})
     pages = ["folder/index.md", "folder/1-pairs.md", "folder/2-attention.md"]
     assert docs_site.on_config(config).nav == [{"A": ["a.md"]}, {"B": pages}]
-
-
-@pytest.mark.parametrize("by_mike", [False, True])
-def test_a_site_asks_for_its_versions_only_if_mike_builds_it(docs_site, monkeypatch, by_mike):
-    monkeypatch.delenv("MIKE_DOCS_VERSION", raising=False)
-    if by_mike:
-        monkeypatch.setenv("MIKE_DOCS_VERSION", "{}")
-    config = SimpleNamespace(nav=[], docs_dir="docs", extra={"version": {"provider": "mike"}})
-    assert ("version" in docs_site.on_config(config).extra) == by_mike
 
 
 def test_the_site(tmp_path):

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from minigpt.insight.report.report import run_facts
-from minigpt.insight.reporter import lines_of
-from minigpt.runs.analysis import Verdict
 from minigpt.runs.run import Run
 from tests.cli.running import called, refused
 
@@ -39,23 +37,6 @@ def test_the_command_of_the_doctor(interrupted, tmp_path):
     (verdict,) = [v for v in run_facts(Run(interrupted))["verdicts"] if v["id"] == "too_short"]
     (command,) = re.findall("`(.*)`", verdict["action"])
     assert SPACED in shlex.split(command)
-
-
-def test_the_commands_at_the_end_of_training():
-    verdict = Verdict(
-        "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
-    )
-    program = shlex.quote("./my programs/minigpt")
-    found, not_measured = lines_of(
-        [verdict], ["n-grams", "memorization"], Path("runs") / SPACED, program
-    )
-    assert "It says RUN.\nTrain on" in found
-    (command,) = re.findall("`(.*)`", found)
-    assert shlex.split(command) == [
-        *("./my programs/minigpt", "train", "--resume", f"runs/{SPACED}", "--set", "a=1")
-    ]
-    command = not_measured.split("memorization. To measure them: ")[1].strip("`")
-    assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
 
 
 def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):

@@ -63,26 +63,6 @@ def test_prompts_that_are_not_text(folder):
     assert done.returncode == 2 and line.startswith("minigpt: standard input: ")
 
 
-def test_several_samples_are_numbered(folder):
-    arguments = ("sample", "runs/book-1", "--max-new-tokens", 3)
-    single = called(*arguments, "--prompt", "[/INST]", "--seed", 7, cwd=folder).stdout
-    assert single.startswith("[/INST]") and "---" not in single
-    done = called(
-        *(*arguments, "--prompt", "Ana", "--prompt", "[/INST]", "--num-samples", 2, "--seed", 6),
-        cwd=folder,
-    )
-    lines = done.stdout.splitlines()
-    headings = [line for line in lines if line.startswith("---")]
-    assert headings == [
-        f"--- sample {number} of 4, seed {seed} ---"
-        for number, seed in enumerate((6, 7, 6, 7), start=1)
-    ]
-    assert all(lines[lines.index(heading) - 1] == "" for heading in headings[1:])
-    assert done.stdout.endswith("\n\n" + headings[-1] + "\n" + single)
-    searched = called(*arguments, "--beams", 2, "--num-samples", 2, cwd=folder).stdout
-    assert searched.startswith("--- sample 1 of 2 ---\n")
-
-
 def test_asks_for_prompts_on_a_terminal(folder):
     """Through a pseudo-terminal, as a person would."""
     import pty

@@ -5,9 +5,7 @@ import shlex
 import signal
 import subprocess
 import time
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -57,15 +55,10 @@ def test_the_closing_commands_work(trained):
     assert f"`{shlex.join(resume)}`" in "\n".join(all_lines[:-3])
 
 
-def test_the_words_are_explained_once(trained, monkeypatch):
+def test_the_words_are_explained_once(trained):
     """Every word of the figures is explained, and only in the first run of a folder; the guide has all."""
     out = trained[1].stdout
     assert out.count(words()) == 1
-    named = ["Other, https://a", "Repository, https://example.org/ana/minigpt"]
-    monkeypatch.setattr(metadata, "metadata", lambda _: SimpleNamespace(get_all=lambda _: named))
-    assert (
-        "(more of them: https://example.org/ana/minigpt/blob/main/docs/guide.md#words):" in words()
-    )
     listed = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
     assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(listed)
     assert {"uniform", "unigram", "held out", "tokenizer", "pass"} <= set(listed)

@@ -87,12 +87,6 @@ def test_problem_names_where_it_comes_from(tmp_path):
     assert found[1].startswith("training.epochs = 0")
 
 
-def test_head_dim_frees_the_width_from_the_heads():
-    assert (
-        load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 6}}).model.head_dim == 6
-    )
-
-
 @pytest.mark.parametrize(
     ("override", "section", "key", "value"),
     [

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 from pathlib import Path
 
 import datasets
@@ -13,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from minigpt.corpus import rows, text_files
+from minigpt.corpus import rows
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
@@ -142,38 +141,6 @@ def test_a_passage_is_found_in_its_row(tmp_path):
         tmp_path / "a.txt",
         "line 3",
     )
-
-
-@pytest.fixture
-def standard_input(cache, monkeypatch):
-    """Sets what standard input contains."""
-    text_files.standard_input.cache_clear()
-
-    def contains(content: bytes):
-        text_files.standard_input.cache_clear()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-    yield contains
-    text_files.standard_input.cache_clear()
-
-
-def test_standard_input_is_kept_under_its_hash(standard_input, cache, monkeypatch):
-    standard_input("plain ä".encode())
-    assert read("-") == ["plain ä"] == read("-")
-    kept = text_files.recorded_path("-")
-    assert Path(kept).parent == cache / "stdin" and read(kept) == ["plain ä"]
-    before = TextFiles(["-"]).fingerprint()
-    standard_input("plain ä".encode())
-    assert TextFiles(["-"]).fingerprint() == before == TextFiles([kept]).fingerprint()
-    standard_input(json_lines(TEXTS).encode())
-    assert read("-") == TEXTS
-    assert len(list((cache / "stdin").iterdir())) == 2
-    for content in (b"", None):
-        standard_input(content or b"")
-        if content is None:
-            monkeypatch.setattr(sys, "stdin", None)
-        with pytest.raises(UserError, match="-: standard input"):
-            TextFiles(["-"])
 
 
 def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):

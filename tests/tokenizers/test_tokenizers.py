@@ -9,7 +9,6 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import minigpt
 from minigpt.errors import UserError
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from tests.graphs import graph_of
@@ -223,12 +222,6 @@ def test_unknown_kind_or_format(tmp_path, old, new):
     file.write_bytes(file.read_bytes().replace(old, new))
     with pytest.raises(UserError, match="should be"):
         load_tokenizer(tmp_path)
-
-
-@pytest.mark.parametrize("texts", ["a text", 5, None, [5]])
-def test_texts_that_are_no_list_of_strings(texts, tmp_path):
-    with pytest.raises(TypeError, match="text"):
-        minigpt.WordTokenizer.learn(texts, 300, False)
 
 
 def test_empty_inputs(tokenizer):
