@@ -23,7 +23,6 @@ from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.html import writing
 from tests.browser.runs import write_page, write_run
-from tests.insight.report.report_runs import memorization_of
 from tests.targets.gguf.models import GPT_SHAPES, build
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"
@@ -141,15 +140,6 @@ def test_snapshots_take_the_place_of_epochs(built, run):
     write_run_file(run, file.with_name("step-00000100.gguf"), "int8", built.weights, {"step": 100})
     facts = Page(write_page(run)).facts
     assert [snapshot["step"] for snapshot in facts["snapshots"]] == [0, 1, 30, 60]
-
-
-def test_memorization(run):
-    measured = memorization_of(3)
-    (run.path / "analysis.json").write_text(json.dumps({"memorization": {"best": measured}}))
-    found = Page(write_page(run)).facts["memorization"]
-    assert found["share"] == 0.031 and found["held_out_share"] == 0.0021
-    assert found["longest"]["description"] == measured["longest"]["description"]
-    assert found["samples"] == measured["samples"]
 
 
 def test_the_training_text(tiny_run, tmp_path, monkeypatch):
@@ -278,16 +268,6 @@ def test_a_run_without_records(run):
     assert facts["metrics"] == facts["samples"] == []
     assert facts["baselines"] is None and facts["val_loss"] is None
     assert facts["parameters"] > 1000
-
-
-def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
-    for path in run.checkpoints_folder.iterdir():
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
-    with pytest.raises(UserError, match="has no checkpoint"):
-        minigpt.export_run(run, "html", tmp_path / "new" / "page.html")
-    assert not (tmp_path / "new").exists()
 
 
 def test_the_training_text_of_dialogues(monkeypatch):
