@@ -17,9 +17,9 @@ from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header
 from tests.mixed_lines import code, scraps
+from tests.targets.gguf.models import gpt2_tokenizer
 from tests.targets.gguf.small_files import built
 
-GPT2_FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "gpt2"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 _RANGES = [*ranges("L", "N", "P", "S", "capital", "cased", "ignorable"), *WHITE_SPACE]
 _NEAR = {c for first, last in _RANGES for c in (first - 1, first, last, last + 1)}
@@ -48,15 +48,12 @@ TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     "character-of-bytes": bytes_tokenizer,
     "word": lambda: WordTokenizer.learn([TEXT], 700, False),
     "word-lower-case": lambda: WordTokenizer.learn([TEXT], 100_000, True),
-    "gpt2": lambda: GPT2Tokenizer.from_files(
-        (GPT2_FIXTURES / "encoder.json").read_bytes(), (GPT2_FIXTURES / "vocab.bpe").read_bytes()
-    ),
+    "gpt2": gpt2_tokenizer,
 }
 
 
 def gpt2_with_added_tokens() -> GPT2Tokenizer:
-    plain = TOKENIZERS["gpt2"]()
-    assert isinstance(plain, GPT2Tokenizer)
+    plain = gpt2_tokenizer()
     names = ("single_word", "lstrip", "rstrip", "normalized")
     added = [AddedToken(plain.end_id, "<|endoftext|>", special=True)]
     # Every combination of flags; of some, texts that begin alike.
@@ -89,8 +86,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory) -> tuple[Tokenizer, E
     """A tokenizer, and the same one in the engine."""
     if request.param == "gpt2-published":
         folder = request.getfixturevalue("shared_data") / "gpt2"
-        files = [(folder / name).read_bytes() for name in ("encoder.json", "vocab.bpe")]
-        tokenizer: Tokenizer = GPT2Tokenizer.from_files(files[0], files[1])
+        tokenizer: Tokenizer = gpt2_tokenizer(folder)
     else:
         tokenizer = TOKENIZERS[request.param]()
     return tokenizer, in_the_engine(tokenizer, tmp_path_factory.mktemp("engine"))

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,29 +205,23 @@ def test_hostile_texts_stay_texts(built, tmp_path):
     assert ("title", {}, name.replace("\u202e", "\\u202e")) in page.texts
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"epoch": [1]}',
-        '{"epoch": 2, "step": "a", "val_loss": "b", "val_bits_per_byte": [1], "text": 5}',
-        '{"epoch": 2, "val_loss": NaN, "text": null, "prompt": {}}',
-        "[]",
-    ],
-)
-def test_damaged_records(run, line):
+DAMAGED = """
+{"epoch": [1]}
+{"epoch": 2, "step": "a", "val_loss": "b", "val_bits_per_byte": [1], "text": 5}
+{"epoch": 2, "val_loss": NaN, "text": null, "prompt": {}}
+[]
+"""
+
+
+def test_damaged_records(run):
     for file in (run.metrics_file, run.samples_file):
         with file.open("a") as lines:
-            lines.write(line + "\n")
+            lines.write(DAMAGED.lstrip())
     facts = Page(write_page(run)).facts
-    for value in numbers_of(facts["metrics"]):
-        assert value is None or isinstance(value, int | float)
+    values = [value for record in facts["metrics"] for value in record.values()]
+    assert all(value is None or isinstance(value, int | float) for value in values)
     assert all(isinstance(sample["text"], str) for sample in facts["samples"])
     assert len(facts["samples"]) == 3
-
-
-def numbers_of(metrics: list[dict]) -> Iterator[object]:
-    for record in metrics:
-        yield from record.values()
 
 
 def test_epochs_that_cannot_be_used(built, run, tmp_path, caplog):

@@ -1,7 +1,4 @@
-"""Exported folders, loaded by transformers: `pip install -e '.[parity]'`, then `make test-slow`.
-
-The test of GPT-2's size takes minutes and 3 GB of memory.
-"""
+"""Exported folders, loaded by transformers: `pip install -e '.[parity]'`, then `make test-slow`."""
 
 from pathlib import Path
 
@@ -11,9 +8,9 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.mixed_lines import code, scraps
-from tests.targets.huggingface.folders import FIXTURES, write_model
+from tests.targets.gguf.models import gpt2_tokenizer
+from tests.targets.huggingface.folders import write_model
 from tests.targets.huggingface.test_chat_template import CHATML, QWEN3, TURNS, folder_with
 from tests.targets.huggingface.test_export import KINDS, learned, random_gpt
 
@@ -30,11 +27,6 @@ SIZES = {
 }
 
 
-def small_tokenizer() -> GPT2Tokenizer:
-    files = (FIXTURES / "encoder.json", FIXTURES / "vocab.bpe")
-    return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
-
-
 def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     """Returns a model, and the same model loaded by transformers."""
     model = random_gpt(tokenizer.vocab_size, max_len=96, norm_epsilon=1e-5, **sizes)
@@ -49,7 +41,7 @@ def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize(("kind", "vocab_size"), [("gpt2", 400), *KINDS, ("byte_pair", 1200)])
 def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_path):
-    tokenizer = small_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
+    tokenizer = gpt2_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
     if vocab_size == 1200:
         config = load_config({"tokenizer": {"vocab_size": vocab_size}}).tokenizer
         tokenizer = minigpt.tokenizers.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
