@@ -26,6 +26,7 @@ from minigpt.serving.generation import Generation, Part, parts_of
 from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
+    Body,
     ChatBody,
     CompletionBody,
     EmbeddingBody,
@@ -56,14 +57,17 @@ class Server:
         self.metrics = Metrics(scheduler)
 
     async def completions(self, request: Request) -> Response:
-        body = await read_body(request, CompletionBody, self._bounds.body_bytes)
-        self._check_model(body.model)
+        body = await self._read(request, CompletionBody)
         return await self._answered(request, await read_completion(body, self._model, self._bounds))
 
     async def chat_completions(self, request: Request) -> Response:
-        body = await read_body(request, ChatBody, self._bounds.body_bytes)
-        self._check_model(body.model)
+        body = await self._read(request, ChatBody)
         return await self._answered(request, await read_chat(body, self._model, self._bounds))
+
+    async def _read(self, request: Request, schema: type[Body]) -> Body:
+        body = await read_body(request, schema)
+        self._check_model(body.model)
+        return body
 
     async def _answered(self, request: Request, completion: Completion) -> Response:
         """Generates the texts of a request."""
@@ -119,8 +123,7 @@ class Server:
                     self.metrics.first_token_seconds.observe(generation.first_token_seconds)
 
     async def embeddings(self, request: Request) -> Response:
-        body = await read_body(request, EmbeddingBody, self._bounds.body_bytes)
-        self._check_model(body.model)
+        body = await self._read(request, EmbeddingBody)
         most = min(self._model.max_len, self._bounds.prompt_tokens)
         texts = await token_ids(self._model, body.input, "input", most)
         if not all(texts):

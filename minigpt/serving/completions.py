@@ -18,13 +18,7 @@ from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import UserError
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.scheduler import Computation
-from minigpt.serving.schema import (
-    MOST_TEXTS,
-    CompletionBody,
-    RequestError,
-    as_request_error,
-    problem,
-)
+from minigpt.serving.schema import MOST_TEXTS, CompletionBody, RequestError, problem
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
 from minigpt.targets.gguf.settings import Settings, settings_of
@@ -223,7 +217,8 @@ def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Setti
     try:
         return settings_of({**vars(model.settings), **changes})
     except UserError as error:
-        raise as_request_error(error.args[0]) from None
+        first = error.args[0]
+        raise problem(first.name, first.value, first.message) from None
 
 
 def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:

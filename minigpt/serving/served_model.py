@@ -12,9 +12,8 @@ from typing import Any
 import minigpt
 from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation.prompts import check_prompt
 from minigpt.notices import LOGGER
-from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, as_request_error, problem
+from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
@@ -28,12 +27,10 @@ class Bounds:
     Attributes:
       prompt_tokens: tokens of a prompt.
       new_tokens: tokens that are generated for a text.
-      body_bytes: bytes of a request.
     """
 
     prompt_tokens: int
     new_tokens: int
-    body_bytes: int = 2**20
 
 
 class ServedModel:
@@ -79,8 +76,8 @@ async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> 
       field: its name.
       most: the maximum number of tokens of a text.
     Raises:
-      RequestError: there are too many texts, one is too long, is not valid Unicode, or has a token that is
-        outside the vocabulary.
+      RequestError: there are too many texts, one is too long, or has a token that is outside the
+        vocabulary.
     """
     listed = _as_list(texts)
     if not 1 <= len(listed) <= MOST_TEXTS:
@@ -105,10 +102,6 @@ def _as_list(texts: Texts) -> list[str] | list[list[int]]:
 
 
 async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:
-    try:
-        check_prompt(text, field)
-    except UserError as error:
-        raise as_request_error(error.args[0]) from None
     # A text that is much too long is not encoded.
     if model.longest_piece is not None and len(text) > most * model.longest_piece:
         raise _too_long(field, most)
