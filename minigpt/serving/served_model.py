@@ -5,7 +5,6 @@ import gzip
 import os
 import shutil
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,15 @@ from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.targets.html.file_page import write_file_page
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The limits of requests.
-
-    Attributes:
-      prompt_tokens: tokens of a prompt.
-      new_tokens: tokens that are generated for a text.
-    """
-
-    prompt_tokens: int
-    new_tokens: int
-
-
 class ServedModel:
-    """A portable file with its settings.
+    """A portable file with its settings, and the limits of requests.
 
     Args:
       file: the portable file.
       name: its name in requests.
       sampling: sampling settings: name → value.
+      most_prompt_tokens: tokens of a prompt.
+      most_new_tokens: tokens that are generated for a text.
     Attributes:
       longest_piece: the maximum number of characters of a token; None if a token can stand for any text.
       created: when the file was written, in seconds since 1970.
@@ -48,12 +36,20 @@ class ServedModel:
       UserError: the file cannot be opened, or is a translation model.
     """
 
-    def __init__(self, file: Path, name: str, sampling: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        name: str,
+        sampling: dict[str, Any],
+        most_prompt_tokens: int,
+        most_new_tokens: int,
+    ) -> None:
         model = minigpt.load_portable(file)
         if not isinstance(model, PortableTextModel):
             message = "is a translation model; the server continues texts"
             raise UserError(ArgumentProblem("run", file, message))
-        self.file, self.name = file, name
+        self.name = name
+        self.most_prompt_tokens, self.most_new_tokens = most_prompt_tokens, most_new_tokens
         self.tokenizer = model.tokenizer
         self.max_len = model.max_len
         lengths = map(len, self.tokenizer.pieces)
