@@ -1,6 +1,5 @@
 """Sampling settings of portable files: the rows of `config.sampling.SETTINGS`, without pydantic."""
 
-import difflib
 import math
 import numbers
 import operator
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Setting
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, nearest
 
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "greater than or equal to"),
@@ -39,11 +38,11 @@ class Settings(SimpleNamespace):
 
     def __init__(self, **values: Any) -> None:
         known = [setting.name for setting in _OWN]
-        if unknown := [name for name in values if name not in known]:
-            raise UserError(
-                *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
-            )
-        problems = []
+        problems = [
+            ArgumentProblem(name, value, f"unknown setting{nearest(name, known)}")
+            for name, value in values.items()
+            if name not in known
+        ]
         for setting in _OWN:
             value = values.get(setting.name, setting.default)
             # NumPy's numbers and arrays become those of Python.
@@ -97,12 +96,6 @@ def ignored_settings(values: Mapping[str, Any]) -> list[str]:
 
 def _lack(setting: Setting) -> str:
     return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
-        return f"unknown setting; did you mean {close[0]}?"
-    return f"unknown setting; should be one of {', '.join(known)}"
 
 
 def problem_of(name: str, value: Any) -> str | None:
