@@ -48,7 +48,7 @@ def write(tab: Tab, prompt: str, **settings: Any) -> str:
 
 
 def text_of_tokens(tab: Tab) -> str:
-    return tab.evaluate("() => document.getElementById('text-tokens').textContent")
+    return tab.text("#text-tokens")
 
 
 def look_at(tab: Tab, index: int) -> None:

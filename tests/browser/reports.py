@@ -37,10 +37,6 @@ def write_reports(folder: Path) -> dict[str, Path]:
     return {"usual": report_of(usual), "comparison": folder / "comparison.html"}
 
 
-def text_of(tab: Tab, selector: str) -> Any:
-    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
-
-
 def texts_of(tab: Tab, selector: str) -> Any:
     return tab.evaluate(
         "(selector) => Array.from(document.querySelectorAll(selector), (e) => e.textContent)",

@@ -91,7 +91,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     written.press("ArrowLeft")
     assert written.evaluate(position) == start + 2
     # The panel follows.
-    heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
+    heading = written.text("#panel-heading")
     assert heading == f"Token {start + 3}"
     written.press("End")
     count = written.evaluate("() => document.querySelectorAll('#text-tokens .token').length")

@@ -37,7 +37,7 @@ def test_the_tokens_of_the_prompt_have_probabilities(open_page, gpt):
         assert token["level"] == sum(expected < limit for limit in limits)
     tab.evaluate("() => document.querySelectorAll('#prompt-tokens .token')[2].click()")
     assert tab.evaluate(HEADING) == "Token 3 of the prompt"
-    note = tab.evaluate("() => document.querySelector('#alternatives .note').textContent")
+    note = tab.text("#alternatives .note")
     bits = -np.log2(probabilities[1, ids[2]])
     assert f"surprises it by {bits:.1f} bits" in note
     # It was not drawn, and nothing continues from it.

@@ -72,11 +72,11 @@ def test_hostile_text_is_shown_as_text(runs, pages, open_page, recorder):
       document.querySelectorAll(selector).length)"""
     assert tab.evaluate(counts) == usual.evaluate(counts)
     assert tab.messages == []
-    text = tab.evaluate("() => document.querySelector('main').textContent")
+    text = tab.text("main")
     assert text.count(MARKUP) >= (10 if runs == 1 else 5)
     # Characters that change the direction of what follows, or that cannot be seen, have names.
     assert "\u202e" not in text and "\u2066" not in text and "\0" not in text
-    assert "\u202e" not in tab.evaluate("() => document.querySelector('header').textContent")
+    assert "\u202e" not in tab.text("header")
     assert "‹U+202E›" in text and "‹U+D800›" in text
     # Long words do not make the page wider.
     assert overflow(tab) == []
