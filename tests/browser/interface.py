@@ -84,9 +84,7 @@ def use_everything(tab: Tab, prompt: str) -> None:
     """Writes, looks inside, learns, plays the epochs, and opens every part of the page."""
     write(tab, prompt, seed=5)
     look_at(tab, 1)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    tab.open_parts()
     if not tab.evaluate("() => document.getElementById('learning').hidden"):
         learn(tab, f"{prompt} {prompt} {prompt}", steps=2)
     if tab.evaluate("() => document.getElementById('snapshot') !== null"):

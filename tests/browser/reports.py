@@ -8,7 +8,6 @@ from minigpt.runs.run import Run
 from tests.browser.tabs import Tab
 from tests.insight.report.report_runs import write_certificate, write_records, write_state
 
-OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
 RESUMED = [7, 21, 22, 40, 75]
 
 

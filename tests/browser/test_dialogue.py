@@ -245,9 +245,7 @@ def test_axe_finds_nothing(open_page, dialogues, axe):
     assert violations(tab, axe) == [] and overflow(tab) == []
     ask(tab, "Ana sat?")
     look_at(tab, 1)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    tab.open_parts()
     learn(tab, "Ana sat on the hill. Béla sat on the hill.", steps=2)
     assert violations(tab, axe) == [] and overflow(tab) == []
     assert tab.evaluate("() => document.activeElement.id") != ""

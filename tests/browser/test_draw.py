@@ -1,4 +1,4 @@
-"""What a token is drawn from, and the draw: bars, struck tokens, and a mark."""
+"""What a token is drawn from: bars and struck tokens."""
 
 import re
 
@@ -11,9 +11,7 @@ from tests.targets.gguf.looking import softmax
 pytestmark = pytest.mark.browser
 
 ROWS = """() => Array.from(document.querySelectorAll("#alternatives .alternative:not(.rest)"), (row) => ({
-  label: row.querySelector(".label").textContent,
   isCut: row.classList.contains("cut"),
-  isChosen: row.classList.contains("chosen"),
   share: Number(row.querySelector(".bars").style.getPropertyValue("--drawn")),
   model: Number(row.querySelector(".bars").style.getPropertyValue("--share")),
 }))"""

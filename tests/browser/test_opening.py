@@ -86,8 +86,7 @@ def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_pat
     # Each step shows how its token was chosen.
     tab.click("#step")
     assert tab.evaluate(COUNT) == count + 1
-    heading = "() => document.getElementById('panel-heading').textContent"
-    assert tab.evaluate(heading) == f"Token {count + 1}"
+    assert tab.text("#panel-heading") == f"Token {count + 1}"
     tab.click("#pause")
     tab.wait_for(f"(count) => ({COUNT})() > count", count + 1)
     tab.click("#at-once")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.reports import OPEN_ALL, RESUMED, drawn, texts_of
+from tests.browser.reports import RESUMED, drawn, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     loss_after,
@@ -90,19 +90,6 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} h4") == ["Epoch 1", "Epoch 4 best"]
     tab.click("#samples-mode-all")
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
-
-
-def test_copied_passages_are_underlined(usual):
-    """Offsets are code points: the sample has a character outside of the basic plane's ASCII."""
-    tab = usual
-    tab.evaluate(OPEN_ALL)
-    tab.wait_for("() => document.querySelector('mark.copied') !== null")
-    style = "() => getComputedStyle(document.querySelector('mark.copied')).textDecorationLine"
-    assert tab.text("mark.copied") == "[copied: the old fox]"
-    assert tab.evaluate(style) == "underline"
-    facts = tab.text("#memorization .facts")
-    assert "3.1% of the tokens; in held-out text of equal length, 0.21%" in facts
-    assert "document 2 of the training text, at character 7" in facts
 
 
 def test_certificates(usual):
