@@ -7,29 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.runs.lock import run_lock
 from tests.faults.chain import Chain
 from tests.faults.warm import Warm
 
 Tally = Callable[..., None]
-
-
-@pytest.fixture
-def copied(undisturbed: Chain, faults_folder: Path, request: pytest.FixtureRequest) -> Chain:
-    """A copy of a finished training that is not exported yet."""
-    folder = faults_folder / request.node.name
-    chain = Chain(undisturbed.warm, folder, no_export=True)
-    shutil.copytree(undisturbed.path, chain.path)
-    return chain
-
-
-def test_two_processes_on_one_run(copied: Chain, tally: Tally):
-    with run_lock(copied.path):
-        ended = copied.go_on()
-    assert ended.is_one_clear_line
-    assert "run" in ended.err and "another process" in ended.err
-    assert copied.go_on().status == 0
-    tally(rounds=2, faults=1)
 
 
 @pytest.mark.parametrize(

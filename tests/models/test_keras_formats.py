@@ -60,26 +60,6 @@ def test_every_kind_is_exported_without_a_call(tmp_path, kind, format):
     np.testing.assert_allclose(served(path, inputs), expected, atol=1e-4)
 
 
-def test_a_signature_of_ones_own(tmp_path):
-    """Source and target, without lengths."""
-    model = small_model(**PAIR_KINDS[0])
-    source, target = (tf.TensorSpec([3, 7], tf.int64, name=name) for name in ("source", "target"))
-    model.export(tmp_path / "pair", input_signature=[(source, target)], verbose=False)
-    ids = IDS.astype("int64")
-    served_logits = served(tmp_path / "pair", {"source": ids, "target": ids})
-    np.testing.assert_allclose(served_logits, model((IDS, IDS)), atol=1e-5)
-
-
-@pytest.mark.parametrize(("build", "inputs"), [(small_gpt, IDS), (small_model, TRIPLE)])
-def test_copies_have_the_same_structure(build, inputs):
-    model = build()
-    for copy in (keras.models.clone_model(model), keras.models.model_from_json(model.to_json())):
-        assert type(copy) is type(model)
-        assert np.abs(copy(inputs) - model(inputs)).max() > 0.1
-        copy.set_weights(model.get_weights())
-        np.testing.assert_array_equal(copy(inputs), model(inputs))
-
-
 @pytest.fixture
 def no_collection(monkeypatch):
     """Keras collects garbage for each matrix that it quantizes, which takes most of the time."""

@@ -12,8 +12,8 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
-from minigpt.models.lora import enable_lora, merged_weights
-from minigpt.models.state import arrays_of, assign, restore
+from minigpt.models.lora import enable_lora
+from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.training.optimizers.build import build_optimizer
@@ -126,17 +126,6 @@ def test_a_state_goes_on_as_if_nothing_had_been(optimizer, start):
     train(again, ids[6:])
     for ours, right in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, right)
-
-
-def test_merged_weights_are_those_of_a_plain_model(start):
-    model = compiled(start)
-    ids = np.arange(8, dtype="int32")[None]
-    for weight in model.trainable_variables:
-        weight.assign(weight + 0.1)
-    plain = start.load_model()
-    assign(plain.weights, merged_weights(model))
-    np.testing.assert_allclose(plain(ids), model(ids), atol=1e-4)
-    assert np.abs(plain(ids) - start.load_model()(ids)).max() > 0.1
 
 
 def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):

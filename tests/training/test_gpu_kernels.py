@@ -128,16 +128,3 @@ def test_generation(model, precision):
         exact = (model, precision) == ("translation", "float32")
         assert without_kernel(traced) == (set() if exact else {"TensorScatterUpdate"})
         assert without_kernel(traced, {"XLA_GPU_JIT"}) == without_kernel(traced, {"XLA_CPU_JIT"})
-
-
-def test_the_check_sees_an_operation_without_a_gpu_kernel():
-    @tf.function
-    def sorts(x):
-        for _ in range(50):
-            x = x + 1.0
-        return x + tf.strings.to_number(tf.strings.as_string(x))
-
-    assert without_kernel(sorts.get_concrete_function(tf.ones(3))) == {
-        "AsString",
-        "StringToNumber",
-    }

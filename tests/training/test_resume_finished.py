@@ -110,18 +110,6 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     )
 
 
-def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
-    before = {path.name for path in copied.iterdir()}
-    (copied / ".minigpt-77.tmp").mkdir()
-    (copied / "checkpoints/.minigpt-77.tmp").mkdir()
-    with (copied / "metrics.jsonl").open("a") as file:
-        file.write('{"epoch": 3, "step"')
-    run = minigpt.resume(copied, ["training.epochs=3"])
-    assert {path.name for path in copied.iterdir()} == before - {"model.keras"}
-    assert not list((copied / "checkpoints").glob(".*"))
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
-
-
 def test_a_finished_run_without_checkpoints_is_not_begun_again(copied):
     shutil.rmtree(copied / "checkpoints")
     before = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()

@@ -1,7 +1,5 @@
 """Arguments of layers and models: other names, the signature, and a refusal that names a wrong one."""
 
-import inspect
-
 import keras
 import numpy as np
 import pytest
@@ -72,17 +70,6 @@ def test_a_subclass_passes_other_names_on():
 
     config = Mine(8, 0.3).config
     assert (config.embed_dim, config.ff_dim, config.dropout_rate) == (8, 16, 0.3)
-
-
-def test_signatures_show_the_arguments():
-    sizes = ["embed_dim", "num_heads", "ff_dim", "dropout_rate", "activation"]
-    for kind in BLOCKS:
-        parameters = inspect.signature(kind).parameters
-        causal = ["causal"] if issubclass(kind, TransformerBlock) else []
-        assert list(parameters) == [*sizes, *causal, "kwargs"]
-        assert parameters["dropout_rate"].default == 0.1
-    names = list(inspect.signature(TokenAndPositionEmbedding).parameters)
-    assert names[:3] == ["max_len", "vocab_size", "embed_dim"]
 
 
 # What is called, its arguments, the error, and what its one line names.

@@ -1,8 +1,5 @@
 """Wrong arguments of the Keras tutorial's call of `TextGenerator`, and its help."""
 
-import inspect
-import pydoc
-
 import pytest
 from keras import layers
 
@@ -44,16 +41,3 @@ def test_wrong_arguments(args, kwargs, message):
     with pytest.raises(Exception, match=message) as refused:
         TextGenerator(*args, **kwargs)
     assert "\n" not in str(refused.value)
-
-
-def test_help_shows_both_calls():
-    text = pydoc.render_doc(TextGenerator, renderer=pydoc.plaintext)
-    assert "TextGenerator(max_tokens, start_tokens, index_to_word, top_k=10, print_every=1)" in text
-    assert "TextGenerator(tokenizer, prompts, max_new_tokens=40, top_k=10" in text
-    assert list(inspect.signature(TextGenerator).parameters)[:5] == [
-        "max_tokens",
-        "start_tokens",
-        "index_to_word",
-        "top_k",
-        "print_every",
-    ]
