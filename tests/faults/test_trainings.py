@@ -97,7 +97,7 @@ def stop_everywhere(
       warm: forks the processes.
       folder: the prefix of the runs' folders.
       reference: an undisturbed run.
-      fault: the name of the fault to inject; see `Warm.start`.
+      fault: the name of the fault to inject; see `Warm.run`.
       counts: whether to stop at the operation of this name.
       has_stopped: whether a process has reached the operation.
     """

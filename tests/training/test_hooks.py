@@ -1,4 +1,4 @@
-"""Hooks that fail: one line, and nothing else."""
+"""Samples that fail: one line, and nothing else."""
 
 from minigpt.training.pipeline import train
 from tests.conftest import tiny_settings

@@ -222,17 +222,6 @@ def test_several_outputs():
     ]:
         other = keras.Model(model.inputs, outputs)
         assert sampled(other, 9, [2, 3], VOCAB, output=output) == expected
-    for outputs, output, message in [
-        (
-            [latents[..., :4], latents[..., :5]],
-            None,
-            r"gives float32\[1, 8, 4\], float32\[1, 8, 5\]$",
-        ),
-        ([logits, latents], 2, r"has the outputs 0 to 1.*Received: output=2$"),
-        ([logits, latents], "tail", r"'head'.*Received: output='tail'$"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            sampled(keras.Model(model.inputs, outputs), 9, [2, 3], VOCAB, output=output)
 
 
 def test_a_model_of_a_smaller_vocabulary_is_refused_before_the_first_step():
