@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ import pytest
 from tests.faults.chain import Chain
 from tests.faults.warm import Warm
 
-Tally = Callable[..., None]
 
-
-def test_a_run_that_is_removed_during_the_training(warm: Warm, faults_folder: Path, tally: Tally):
+def test_a_run_that_is_removed_during_the_training(warm: Warm, faults_folder: Path):
     chain = Chain(warm, faults_folder / "removed", no_export=True)
     ended = chain.go_on(remove_before="mkdir run/checkpoints/.scratch", removed=str(chain.path))
     assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
@@ -22,11 +19,10 @@ def test_a_run_that_is_removed_during_the_training(warm: Warm, faults_folder: Pa
         in ended.err
     )
     assert not chain.path.exists()
-    tally(rounds=1, faults=1)
 
 
 @pytest.mark.slow
-def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally):
+def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain):
     """A file system that is really full. With more space, the training resumes."""
     chain = Chain(warm, faults_folder / "small_disk", no_export=True)
     disk = chain.folder / "disk"
@@ -51,5 +47,4 @@ def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally
         assert ended.is_one_clear_line and "Read-only file system" in ended.err, ended
     finally:
         subprocess.run(["umount", disk], check=True)
-    tally(rounds=3, faults=2)
     chain.assert_ended_like(undisturbed)

@@ -179,16 +179,6 @@ def test_repetition_is_penalized_in_prompt_and_continuation(decoder, model):
     assert found != continuation(decoder, PROMPTS, 12, **how)
 
 
-def test_banned_tokens_are_never_generated(decoder):
-    free = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4])
-    banned = [END, *(ids[0] for ids in free if ids)]
-    assert len(banned) > 2
-    held = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4], banned=banned)
-    assert [len(ids) for ids in held] == [12] * 4
-    assert not set(banned) & {token for ids in held for token in ids}
-    assert continuation(decoder, PROMPTS, 12, banned=list(range(VOCAB_SIZE))) == [[]] * 4
-
-
 def log_probabilities(model, ids, banned):
     logits = newest_logits(model, ids, banned)
     return logits - np.log(np.exp(logits).sum())

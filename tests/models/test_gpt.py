@@ -113,13 +113,6 @@ def test_gpt2_has_the_published_number_of_parameters(name, parameters):
     assert (config.tokenizer.kind, config.model.max_len) == ("gpt2", 1024)
 
 
-def test_mixed_precision_still_gives_float32_logits(ids):
-    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16")
-    assert model.latents(ids).dtype == "bfloat16"
-    assert model(ids).dtype == "float32"
-    assert {v.dtype for v in model.trainable_variables} == {"float32"}
-
-
 def test_heads_have_the_full_width_of_the_keras_example_unless_described_otherwise():
     sizes = {"embed_dim": 12, "num_heads": 3}
     assert GPT(vocab_size=VOCAB_SIZE, **sizes).config.head_dim == 12

@@ -32,9 +32,9 @@ def test_every_kind_is_exported_without_a_call(tmp_path, kind):
         model = small_model(**PAIR_KINDS[0])
         inputs = {"source_ids": IDS, "source_lengths": LENGTHS, "target_ids": TRIPLE[2]}
     model.export(tmp_path / "model", verbose=False)
-    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
-    expected = model(IDS if len(inputs) == 1 else TRIPLE)
-    np.testing.assert_allclose(serve(**inputs)["output_0"], expected, atol=1e-4)
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    found = loaded.signatures["serving_default"](**inputs)["output_0"]
+    np.testing.assert_allclose(found, model(IDS if len(inputs) == 1 else TRIPLE), atol=1e-4)
 
 
 @pytest.fixture

@@ -78,26 +78,6 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
             minigpt.load(broken)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "training",
-    [
-        {"optimizer": "muon", "weight_decay": 0.1, "clip_norm": 1.0},
-        {"optimizer": "sgd", "accumulate_steps": 3, "schedule": "linear", "warmup_steps": 3},
-        # Without units for it a processor is slow at this.
-        pytest.param({"optimizer": "adam", "precision": "mixed_bfloat16"}, marks=pytest.mark.slow),
-        pytest.param({"optimizer": "adamw", "precision": "mixed_float16"}, marks=pytest.mark.slow),
-    ],
-    ids=lambda training: "-".join(map(str, training.values())),
-)
-def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path, no_export):
-    training = {**training, "epochs": 2, "steps_per_epoch": 15}
-    run = minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "run")
-    metrics = records(run.metrics_file)
-    assert [line["step"] for line in metrics] == [15, 30]
-    assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < math.log(320)
-
-
 def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
     settings = tiny_settings(tiny_file, training={"sequence_length": 4})
     settings["model"] |= {"position": "learned"}

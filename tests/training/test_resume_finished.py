@@ -13,6 +13,7 @@ from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
 from tests.conftest import SAMPLED
+from tests.run_files import METRICS, RUN_FILES, names_in, records
 from tests.same_runs import lines
 from tests.training.interrupting import killed, settings
 
@@ -50,8 +51,10 @@ def test_a_finished_run_is_extended(copied, capsys):
     best = min(line["val_loss"] for line in metrics)
     assert minigpt.evaluate_run(run).loss == pytest.approx(best, rel=1e-5)
     assert best < metrics[1]["val_loss"]
-    seconds = [json.loads(line)["seconds"] for line in run.metrics_file.read_text().splitlines()]
-    assert seconds == sorted(seconds)
+    assert names_in(copied) == RUN_FILES - {"saved_model"}
+    recorded = records(run.metrics_file)
+    assert all(set(line) == METRICS for line in recorded)
+    assert recorded == sorted(recorded, key=lambda line: line["seconds"])
 
 
 def content(folder: Path) -> dict[Path, bytes]:

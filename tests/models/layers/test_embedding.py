@@ -2,12 +2,10 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.corpus.datasets import without_threads
 from minigpt.layers import TokenAndPositionEmbedding
 from minigpt.models.layers.positions import sinusoid
 
@@ -36,22 +34,3 @@ def test_a_sequence_longer_than_max_len_is_refused(position, jit):
         np.testing.assert_allclose(graph(ids[:, :length]), layer(ids[:, :length]), rtol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_len(_is_| = )3"):
         graph(np.zeros((2, 4), "int32"))
-
-
-def test_keras_reports_a_sequence_longer_than_max_len():
-    inputs = keras.Input((None,), dtype="int32")
-    x = TokenAndPositionEmbedding(3, 7, 4)(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(7)(x))
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-    def batches(length):
-        ids = tf.zeros((2, length), tf.int32)
-        shapes = (tf.TensorSpec([None, None], tf.int32),) * 2
-        data = without_threads(
-            tf.data.Dataset.from_generator(lambda: [(ids, ids)], output_signature=shapes)
-        )
-        return data.apply(tf.data.experimental.assert_cardinality(1))
-
-    model.fit(batches(3), shuffle=False, verbose=0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len = 3"):
-        model.fit(batches(4), shuffle=False, verbose=0)
