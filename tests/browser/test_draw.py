@@ -15,7 +15,6 @@ ROWS = """() => Array.from(document.querySelectorAll("#alternatives .alternative
   share: Number(row.querySelector(".bars").style.getPropertyValue("--drawn")),
   model: Number(row.querySelector(".bars").style.getPropertyValue("--share")),
 }))"""
-LINE = "() => document.querySelector('.draw .note')?.textContent ?? ''"
 CHOOSE = "(index) => document.querySelectorAll('#text-tokens .token')[index].click()"
 
 
@@ -47,30 +46,3 @@ def test_bars_show_what_was_drawn_from(open_page, gpt):
     assert [row["isCut"] for row in rows] == [row["share"] == 0 for row in rows]
     # The pale bars are those of the model.
     assert rows[0]["model"] == pytest.approx(softmax(model.logits([ids])[0, -1]).max(), rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"temperature": 1.6, "top_k": 4, "typical_p": 0.5},
-        {"min_p": 0.05, "repetition_penalty": 1.7},
-        {"temperature": 0},
-    ],
-    ids=str,
-)
-def test_the_draw_falls_on_the_token_of_the_text(open_page, gpt, settings):
-    tab = open_page(gpt.page)
-    write(tab, "Béla", seed=11, length=14, **settings)
-    count = tab.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
-    assert count > 3
-    for index in range(count):
-        rows = look(tab, index)
-        (chosen,) = [row for row in rows if row["isChosen"]]
-        line = tab.evaluate(LINE)
-        start = (
-            "The most probable token is taken: "
-            if settings.get("temperature") == 0
-            else "The seed draws 0."
-        )
-        assert line.startswith(start) and "other" not in line and "not listed" not in line, line
-        assert chosen["share"] > 0

@@ -102,12 +102,3 @@ def test_learning_can_be_stopped(tab, gpt):
     )
     assert 3 <= len(losses) < 50
     assert tab.generate("Ana")["tokens"]
-
-
-def test_a_model_of_pairs_cannot_learn(open_page, pairs):
-    tab = open_page(pairs.page)
-    wait_until_ready(tab)
-    assert tab.evaluate("() => document.getElementById('learning').hidden")
-    message = "async (name) => minigpt[name]({ text: 'a b' }).catch((error) => `${error}`)"
-    assert tab.evaluate(message, "learn").startswith("TypeError: learn: only models that continue")
-    assert tab.evaluate(message, "saveUrl").startswith("TypeError: saveUrl: only models that")

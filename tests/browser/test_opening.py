@@ -5,7 +5,7 @@ import json
 import pytest
 
 from minigpt.targets.html.file_page import write_file_page
-from tests.browser.interface import WRITTEN, set_value, text_of_tokens, wait_until_ready, write
+from tests.browser.interface import WRITTEN, set_value, text_of_tokens, write
 from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
@@ -109,18 +109,6 @@ def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_pat
     assert text_of_tokens(tab) == expected.text
     assert not tab.evaluate(SHOWN)
     tab.wait_for("() => document.getElementById('status').textContent.startsWith('Done: ')")
-
-
-def test_prompts_can_be_chosen(open_page, gpt, tmp_path):
-    prompts = ["Ana", "Béla", "<img src=x onerror='window.hacked=1'>", "Dirk"]
-    tab = open_page(write_page(write_run(tmp_path / "chips", gpt.built, prompts=prompts)))
-    wait_until_ready(tab)
-    chips = "() => Array.from(document.querySelectorAll('.chip'), (chip) => chip.textContent)"
-    assert tab.evaluate(chips) == prompts[:3]
-    tab.click(".chip:nth-child(3)")
-    tab.wait_for(WRITTEN)
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompts[2]
-    assert tab.evaluate("() => window.hacked ?? null") is None
 
 
 def test_a_branch_and_its_token_can_be_sent_as_a_link(open_page, gpt):

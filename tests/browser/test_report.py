@@ -5,38 +5,10 @@ import pytest
 from tests.browser.reports import OPEN_ALL, RESUMED, drawn, text_of, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
-    FACTS,
     loss_after,
 )
 
 pytestmark = pytest.mark.browser
-
-
-def test_the_order_of_the_report(usual):
-    tab = usual
-    names = [
-        "overview",
-        "verdicts",
-        "figures",
-        "losses",
-        "samples",
-        "breakdown",
-        "passages",
-        "memorization",
-        "text",
-        "certificates",
-        "settings",
-    ]
-    sections = "() => Array.from(document.querySelectorAll('main > section'), (s) => s.id)"
-    assert tab.evaluate(sections) == names
-    assert text_of(tab, "#title") == "usual" and "Finished: 80 steps" in text_of(tab, "#facts-line")
-    verdict = text_of(tab, ".verdicts")
-    assert verdict.startswith("Still improving") and "Train for twice" in verdict
-    figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
-    assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
-    assert "over the whole held-out text" in text_of(tab, ".figures > div:first-child")
-    assert figures["Tokens trained on"] == f"{80 * 512:,}"
-    assert figures["Parameters"] == f"{FACTS['parameters']:,}"
 
 
 @pytest.mark.both

@@ -121,22 +121,6 @@ def test_settings_that_cannot_be_used(open_page, gpt):
     assert tab.evaluate("() => document.activeElement.id") == "seed"
 
 
-def test_a_translation(open_page, pairs):
-    tab = open_page(pairs.page)
-    (expected,) = pairs.portable().translate(["Béla sat"])
-    assert write(tab, "Béla sat") == expected
-    tab.wait_for("() => !document.getElementById('alignment').hidden")
-    look_at(tab, 1)
-    assert tab.evaluate("() => document.querySelector('#alignment canvas').width") > 0
-    # An empty source has an empty translation.
-    set_value(tab, "prompt", "")
-    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
-    tab.wait_for(
-        "() => document.getElementById('stop').hidden && !document.querySelector('#text-tokens .token')"
-    )
-    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
-
-
 def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
     """A model that is cut off: one line, and no error that nothing catches."""
     content = gpt.page.read_text(encoding="utf-8")
@@ -153,7 +137,3 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
         "(message) => document.getElementById('alert').textContent.includes(message)", message
     )
     assert tab.messages == []
-
-
-def status_of(tab) -> str:
-    return tab.evaluate("() => document.getElementById('status').textContent")

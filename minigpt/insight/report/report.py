@@ -17,7 +17,7 @@ from minigpt.insight.report.values import (
 )
 from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.analysis import Analysis, Baselines
-from minigpt.runs.records import counts, interval_lines, number, numbers, read_lines, spread, text
+from minigpt.runs.records import interval_lines, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 
@@ -64,7 +64,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         **_analysis_values(known, name),
         "name": text(name, 300),
         "kind": config.model.kind if config else "gpt",
-        **counts(recorded, _SIZES),
+        **{name: recorded.get(name) for name in _SIZES},
         "description": text(recorded.get("text"), 2000),
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
