@@ -308,5 +308,5 @@ def _target_ids(pairs: Pairs) -> np.ndarray:
     return np.concatenate([np.array([pairs.end_id], np.int32), *targets])
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

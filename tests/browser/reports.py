@@ -8,7 +8,6 @@ from minigpt.runs.run import Run
 from tests.browser.tabs import Tab
 from tests.insight.report.report_runs import write_certificate, write_records, write_state
 
-OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
 RESUMED = [7, 21, 22, 40, 75]
 
 
@@ -35,10 +34,6 @@ def write_reports(folder: Path) -> dict[str, Path]:
     write_certificate(runs[2])
     write_report(runs, folder / "comparison.html")
     return {"usual": report_of(usual), "comparison": folder / "comparison.html"}
-
-
-def text_of(tab: Tab, selector: str) -> Any:
-    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
 
 
 def texts_of(tab: Tab, selector: str) -> Any:

@@ -145,7 +145,7 @@ def test_the_oldest_turns_are_left_out(dialogues, open_page):
         assert ask(tab, messages[-2]["content"]) == messages[-1]["content"]
     left_out = tab.evaluate("() => document.querySelectorAll('.message.left').length")
     assert left_out > 0 and left_out % 2 == 0
-    note = tab.evaluate("() => document.getElementById('context-note').textContent")
+    note = tab.text("#context-note")
     assert note.startswith(f"The model sees 96 tokens. The first {left_out} messages, dotted,")
     # A question that is too long is refused in one line, and stays in the field.
     long = "Who sat on the hill? " * 20
@@ -245,9 +245,7 @@ def test_axe_finds_nothing(open_page, dialogues, axe):
     assert violations(tab, axe) == [] and overflow(tab) == []
     ask(tab, "Ana sat?")
     look_at(tab, 1)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    tab.open_parts()
     learn(tab, "Ana sat on the hill. Béla sat on the hill.", steps=2)
     assert violations(tab, axe) == [] and overflow(tab) == []
     assert tab.evaluate("() => document.activeElement.id") != ""

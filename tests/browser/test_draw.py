@@ -1,4 +1,6 @@
-"""What a token is drawn from, and the draw: bars, struck tokens, and a mark."""
+"""What a token is drawn from: bars and struck tokens."""
+
+import re
 
 import numpy as np
 import pytest
@@ -9,9 +11,7 @@ from tests.targets.gguf.looking import softmax
 pytestmark = pytest.mark.browser
 
 ROWS = """() => Array.from(document.querySelectorAll("#alternatives .alternative:not(.rest)"), (row) => ({
-  label: row.querySelector(".label").textContent,
   isCut: row.classList.contains("cut"),
-  isChosen: row.classList.contains("chosen"),
   share: Number(row.querySelector(".bars").style.getPropertyValue("--drawn")),
   model: Number(row.querySelector(".bars").style.getPropertyValue("--share")),
 }))"""
@@ -32,6 +32,7 @@ def test_bars_show_what_was_drawn_from(open_page, gpt):
     write(tab, "Ana sat", length=10, **settings)
     options = {"prompt": "Ana sat", "temperature": 1.3, "topK": 5, "topP": 0.8, "maxNewTokens": 10}
     tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
+    label = "() => document.querySelectorAll('#text-tokens .token')[3].ariaLabel"
     rows = look(tab, 3)
     ids = [*gpt.built.tokenizer.encode("Ana sat").tolist(), *tokens[:3]]
     logits = model.logits([ids])[0, -1].astype("float64")
@@ -44,5 +45,10 @@ def test_bars_show_what_was_drawn_from(open_page, gpt):
     assert shares[: len(kept)] == pytest.approx((kept / kept.sum()).tolist(), rel=1e-3)
     assert not any(shares[len(kept) :])
     assert [row["isCut"] for row in rows] == [row["share"] == 0 for row in rows]
-    # The pale bars are those of the model.
-    assert rows[0]["model"] == pytest.approx(softmax(model.logits([ids])[0, -1]).max(), rel=1e-3)
+    # The pale bars and the label are those of the model.
+    probabilities = softmax(model.logits([ids])[0, -1].astype("float64"))
+    best = np.sort(probabilities)[::-1][:10]
+    shown = sorted((row["model"] for row in rows), reverse=True)[:10]
+    assert shown == pytest.approx(best.tolist(), rel=1e-3)
+    percent = re.search(r"([\d.]+)%$", tab.evaluate(label))
+    assert float(percent[1]) / 100 == pytest.approx(probabilities[tokens[3]], rel=0.06)

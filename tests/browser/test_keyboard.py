@@ -59,9 +59,7 @@ def to_tokens(tab) -> dict:
 def test_everything_is_reached_by_tab(written):
     to_tokens(written)
     written.press("Enter")
-    written.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    written.open_parts()
     operable = written.evaluate(OPERABLE)
     # Beyond the last one are the buttons of the browser itself.
     written.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
@@ -91,7 +89,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     written.press("ArrowLeft")
     assert written.evaluate(position) == start + 2
     # The panel follows.
-    heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
+    heading = written.text("#panel-heading")
     assert heading == f"Token {start + 3}"
     written.press("End")
     count = written.evaluate("() => document.querySelectorAll('#text-tokens .token').length")

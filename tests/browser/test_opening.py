@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from minigpt.targets.html.file_page import write_file_page
 from tests.browser.interface import WRITTEN, set_value, text_of_tokens, write
 from tests.browser.runs import write_page, write_run
 
@@ -12,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 
 def opening(tab) -> str:
-    return tab.evaluate("() => document.querySelector('h1').textContent")
+    return tab.text("h1")
 
 
 def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
@@ -33,20 +32,6 @@ def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
         "1.250 bits per byte on held-out text; the best baseline, 7-grams of tokens, has 1.750",
         "It continues your text. Nothing is sent anywhere.",
     ]
-
-
-def test_what_is_not_known_is_not_said(open_page, gpt, pairs, tmp_path):
-    """A portable file has neither the time of its training nor baselines."""
-    tab = open_page(pairs.page)
-    assert opening(tab) == (
-        "This page contains a translation model. It learned to translate in 13 seconds."
-    )
-    gpt.portable()
-    write_file_page(gpt.page.with_suffix(".gguf"), tmp_path / "file.html")
-    tab = open_page(tmp_path / "file.html")
-    assert opening(tab) == "This page contains a language model."
-    facts = tab.evaluate("() => document.getElementById('facts-line').textContent")
-    assert "bits per byte on held-out text" in facts and "baseline" not in facts
 
 
 FIELDS = """() => ["prompt", "length", "temperature", "top-k", "seed"].map((id) =>
@@ -101,8 +86,7 @@ def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_pat
     # Each step shows how its token was chosen.
     tab.click("#step")
     assert tab.evaluate(COUNT) == count + 1
-    heading = "() => document.getElementById('panel-heading').textContent"
-    assert tab.evaluate(heading) == f"Token {count + 1}"
+    assert tab.text("#panel-heading") == f"Token {count + 1}"
     tab.click("#pause")
     tab.wait_for(f"(count) => ({COUNT})() > count", count + 1)
     tab.click("#at-once")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.accessibility import overflow, violations
-from tests.browser.reports import OPEN_ALL, drawn, texts_of
+from tests.browser.reports import drawn, texts_of
 
 pytestmark = pytest.mark.browser
 
@@ -17,7 +17,7 @@ LOOKS = [
 def test_axe_finds_nothing(name, width, dark, reports, open_page, axe):
     tab = drawn(open_page(reports[name], width=width, dark=dark))
     assert tab.evaluate("() => innerWidth") == width
-    tab.evaluate(OPEN_ALL)
+    tab.open_parts()
     if name == "usual" and dark:
         tab.click("#samples-mode-all")
     assert overflow(tab) == []

@@ -87,12 +87,12 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     )
     # All of it is there: name, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
-    title = tab.evaluate("() => document.getElementById('title').textContent")
+    title = tab.text("#title")
     assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")
     assert text.count(MARKUP) >= 7
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == HOSTILE
+    assert tab.text("#text-prompt") == HOSTILE
     labels = (
         "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
     )
@@ -102,10 +102,6 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
 # What an attacker would try, each with the rule that refuses it.
 ATTEMPTS = {
     "script": ("script-src-elem", "add('script', {textContent: 'window.hacked = 1'})"),
-    "script from a server": (
-        "script-src-elem",
-        "add('script', {src: 'http://attacker.invalid/a.js'})",
-    ),
     "image": ("img-src", "add('img', {src: 'http://attacker.invalid/a.png'})"),
     "handler": ("script-src-attr", "handle()"),
     "style": ("style-src-elem", "add('style', {textContent: 'body {opacity: 0}'})"),

@@ -7,39 +7,19 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from tests.serving.running import Served, checked_error, serving
+from tests.serving.running import Served, changed, checked_error, sent, serving
 from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 
 
 @pytest.fixture(scope="module")
 def impatient(tiny_run) -> Iterator[Served]:
     """A server with short limits of time, and few connections."""
-    program = (
-        "from minigpt.serving import server\n"
-        "server._PROBE_SECONDS, server._READ_SECONDS, server._MOST_CONNECTIONS = 0.02, 1, 5\n"
-        "from minigpt.__main__ import main; main()"
-    )
+    program = changed(_PROBE_SECONDS=0.02, _READ_SECONDS=1, _MOST_CONNECTIONS=5)
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
         yield served
-
-
-def sent(
-    served: Served, head: str, body: Any = None, options: tuple[int, ...] = ()
-) -> socket.socket:
-    """Returns a connection on which a request has been sent."""
-    connection = socket.socket()
-    if options:
-        connection.setsockopt(*options)
-    connection.settimeout(60)
-    connection.connect((served.host, served.port))
-    data = b"" if body is None else json.dumps(body).encode()
-    kind = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if data else ""
-    connection.sendall(f"{head}\r\nHost: localhost\r\n{kind}\r\n".encode() + data)
-    return connection
 
 
 def answer(connection: socket.socket) -> tuple[int, bytes]:

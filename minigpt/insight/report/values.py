@@ -3,7 +3,6 @@
 The files may be damaged, or come from somebody else: the type and the length of each value are checked.
 """
 
-import functools
 import json
 import os
 import platform
@@ -194,13 +193,9 @@ _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 def environment(device: str | None) -> list[tuple[str, str]]:
     """Returns names and values: the programs that wrote the report, and the device used for training."""
-    return [("Device of the training", device or "not recorded"), *_versions()]
-
-
-@functools.cache
-def _versions() -> list[tuple[str, str]]:
     machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
     return [
+        ("Device of the training", device or "not recorded"),
         ("Report written by", f"minigpt {minigpt.__version__}"),
         ("Report written on", machine),
         ("Python", platform.python_version()),
