@@ -1,12 +1,10 @@
-"""The blocks compared with their definitions, written out in NumPy."""
+"""Which tokens a block attends to, its activations, and what it refuses."""
 
 import keras
 import numpy as np
 import pytest
 
-from minigpt.layers import (
-    TransformerBlock,
-)
+from minigpt.layers import TransformerBlock
 from minigpt.models.layers.activations import gelu_tanh, relu_squared
 from minigpt.models.layers.transformer_block import BLOCKS
 from tests.models.layers.test_attention import with_random_weights
