@@ -118,13 +118,6 @@ def test_published_scores_of_shakespeare(shared_data):
     assert found == pytest.approx(2.026, abs=0.005)
 
 
-def test_the_training_text_is_known():
-    """What stands in it takes almost no space."""
-    text = "".join(random.Random(1).choices("abcdefgh", k=4000)).encode()
-    assert ppmd_bits_per_byte(text, text[1000:3000]) < 0.2
-    assert ppmd_bits_per_byte(b"x", text) > 2.9  # 3 bits for one of 8 letters.
-
-
 def opened(tmp_path, text, **settings):
     file = tmp_path / "text.txt"
     file.write_text(text, encoding="utf-8")
