@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.browser.conftest import Exported
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.golden import built_of, golden, name_of
 
@@ -27,9 +26,7 @@ def test_texts(case, open_page, tmp_path):
 
 @pytest.mark.parametrize("case", golden("translations"), ids=name_of)
 def test_translations(case, open_page, tmp_path):
-    built = built_of(case)
-    run = write_run(tmp_path / "run", built)
-    tab = open_page(Exported(built, run, write_page(run)).page)
+    tab = open_page(write_page(write_run(tmp_path / "run", built_of(case))))
     for wanted in case["samples"]:
         found = tab.generate(wanted["source"], maxNewTokens=wanted["max_new_tokens"])
         assert found["text"] == wanted["text"], wanted["source"]

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minigpt
@@ -12,6 +13,7 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
+from minigpt.runs.run import open_run_corpus
 from tests.conftest import SAMPLED
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 from tests.same_runs import lines
@@ -55,6 +57,16 @@ def test_a_finished_run_is_extended(copied, capsys):
     recorded = records(run.metrics_file)
     assert all(set(line) == METRICS for line in recorded)
     assert recorded == sorted(recorded, key=lambda line: line["seconds"])
+
+
+def test_the_facts_of_a_new_run(ended):
+    run = minigpt.Run(ended)
+    corpus = open_run_corpus(run)
+    train, val = (np.asarray(part.ids, "int64")[1:] for part in (corpus.train, corpus.val))
+    assert run.facts["parameters"] == run.load_model().count_params()
+    assert run.facts["train_bytes"] == len(run.load_tokenizer().decode(train).encode())
+    assert (run.facts["train_tokens"], run.facts["val_tokens"]) == (len(train), len(val))
+    assert run.facts["baselines"]["unigram"] < run.facts["baselines"]["uniform"]
 
 
 def content(folder: Path) -> dict[Path, bytes]:

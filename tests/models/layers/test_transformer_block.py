@@ -1,38 +1,18 @@
-"""The blocks compared with their definitions, written out in NumPy."""
+"""Which tokens a block attends to, its activations, and what it refuses."""
 
 import keras
 import numpy as np
 import pytest
 
-from minigpt.config import GPTConfig
-from minigpt.layers import (
-    TransformerBlock,
-)
+from minigpt.layers import TransformerBlock
 from minigpt.models.layers.activations import gelu_tanh, relu_squared
 from minigpt.models.layers.transformer_block import BLOCKS
+from tests.models.layers.test_attention import with_random_weights
 
 
 @pytest.fixture
 def x() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-
-
-@pytest.mark.parametrize(("kind", "block"), [(kind, name) for name, kind in BLOCKS.items()])
-def test_each_kind_of_block_is_a_setting_and_has_a_name(x, kind, block):
-    assert kind(**GPTConfig(block=block).resolved().model_dump()).config.block == block
-    named, chosen = kind(8, 2, 12), TransformerBlock(8, 2, 12, block=block)
-    assert named.config == chosen.config and named.config.block == block
-    outputs = []
-    for layer in (named, chosen):
-        layer.build(x.shape)
-        outputs.append(with_random_weights(layer)(x))
-    np.testing.assert_array_equal(*outputs)
-
-
-def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
-    draw = np.random.default_rng(seed)
-    layer.set_weights([draw.normal(size=w.shape, scale=0.5) for w in layer.get_weights()])
-    return layer
 
 
 @pytest.mark.parametrize("kind", BLOCKS.values())
