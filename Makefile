@@ -84,7 +84,7 @@ test-slow: $(VENV)/.dev
 
 # In one process: the tests share the browsers.
 test-browser: $(VENV)/.dev $(VENV)/.browser
-	@$(BIN)/pytest -m '$(MARKS)' tests/browser
+	@$(BIN)/pytest -rs -m '$(MARKS)' tests/browser
 
 benchmark: $(VENV)/.benchmark
 	@$(BIN)/python scripts/benchmark.py $(CASES) $(if $(OUTPUT),--output $(OUTPUT))

@@ -1,10 +1,11 @@
 """The exception for input that cannot be used: a file, a setting, a prompt, a run directory."""
 
+import difflib
 import errno
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
@@ -106,6 +107,14 @@ def gathering(problems: list[str]) -> Iterator[None]:
         yield
     except UserError as error:
         problems += error.problems
+
+
+def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Returns "; did you mean ...?" or, if nothing is similar, the known names."""
+    known = list(known)
+    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
+        return f"; did you mean {prefix}{close[0]}?"
+    return f"; should be one of {', '.join(known)}"
 
 
 def write_problem(error: Exception) -> str:

@@ -57,14 +57,6 @@ def test_no_text_says_to_install_what_the_project_does_not_own():
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("name", ["minigpt", PROJECT["name"], "minigpt-portable"])
-def test_the_search_finds_installations_from_an_index(name):
-    for line in (f"pip install {name}", f"pip install 'other' \"{name}[serve]\"", f"{name}[onnx]"):
-        assert installs_from_an_index(line), line
-    for line in ("pip install -e '.[serve]'", f"pip install './{name}-0.2.0.whl[serve]'"):
-        assert not installs_from_an_index(line), line
-
-
 def test_files_of_the_distribution_have_its_name_and_version():
     """Such as minigpt_keras-0.2.0-py3-none-any.whl."""
     assert metadata.version(PROJECT["name"]) == minigpt.__version__

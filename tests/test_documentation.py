@@ -1,9 +1,7 @@
 """README and docs/: links that resolve, files that exist, and every public name."""
 
 import ast
-import hashlib
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -62,25 +60,6 @@ def anchors_of(page: Path) -> list[str]:
             anchor = f"{plain}-{used[plain]}"
         anchors.append(anchor)
     return anchors
-
-
-def test_anchors_are_those_of_github(tmp_path):
-    """The expected anchors are those that github-slugger 2.0.0 (npm) prints for these headings."""
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Hello `World`\n\n## a_b -- c/d? (1.5 × 2)\n\n```sh\n# a comment\n```\n\n"
-        "## [The link](x.md) and *emphasis*\n\n## Привет\n\n## foo\n\n## foo\n\n## foo-1\n\n## foo ##\n"
-    )
-    assert anchors_of(page) == [
-        "hello-world",
-        "a_b----cd-15--2",
-        "the-link-and-emphasis",
-        "привет",
-        "foo",
-        "foo-1",
-        "foo-1-1",
-        "foo-2",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -194,17 +173,6 @@ def signature_of(function) -> str:
     return str(inspect.Signature(list(parameters.values()))).replace("'", '"')
 
 
-def test_the_pictures_are_of_one_run():
-    """`make docs-images` writes all of them and the list at once."""
-    folder = ROOT / "docs" / "images"
-    listed = json.loads((folder / "images.json").read_text(encoding="utf-8"))["sha256"]
-    # A picture of layers, drawn by Keras.
-    found = {path.name for path in folder.iterdir()} - {"images.json", "model.png"}
-    assert found == set(listed)
-    for name, digest in listed.items():
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "coming-from").glob("*.md")), ids=str)
 def test_names_for_users_of_other_programs_exist(page):
     settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -232,13 +200,6 @@ def docs_site(monkeypatch):
     return pytest.importorskip("docs_site", reason="needs the extra docs", exc_type=ImportError)
 
 
-def test_the_list_of_commands_has_a_sentence_for_each(docs_site):
-    page = docs_site.commands_page()
-    listed = page.split("**Commands**:\n\n")[1].split("\n\n")[0].splitlines()
-    assert [re.match(r"\* `(\w+)`: [A-Z].*\.$", line)[1] for line in listed] == [*COMMANDS]
-    assert "$ minigpt train [OPTIONS]\n" in page
-
-
 def test_folders_in_the_navigation(docs_site, tmp_path):
     """Their pages are taken, the index first; without the folder, nothing is."""
     (tmp_path / "folder").mkdir()
@@ -248,15 +209,6 @@ def test_folders_in_the_navigation(docs_site, tmp_path):
     config = SimpleNamespace(nav=nav, docs_dir=str(tmp_path), extra={})
     pages = ["folder/index.md", "folder/1-pairs.md", "folder/2-attention.md"]
     assert docs_site.on_config(config).nav == [{"A": ["a.md"]}, {"B": pages}]
-
-
-@pytest.mark.parametrize("by_mike", [False, True])
-def test_a_site_asks_for_its_versions_only_if_mike_builds_it(docs_site, monkeypatch, by_mike):
-    monkeypatch.delenv("MIKE_DOCS_VERSION", raising=False)
-    if by_mike:
-        monkeypatch.setenv("MIKE_DOCS_VERSION", "{}")
-    config = SimpleNamespace(nav=[], docs_dir="docs", extra={"version": {"provider": "mike"}})
-    assert ("version" in docs_site.on_config(config).extra) == by_mike
 
 
 def test_the_site(tmp_path):

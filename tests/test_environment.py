@@ -109,45 +109,12 @@ def test_a_program_that_looks_for_keras_and_imports_it(other_keras):
     assert done.returncode == 0, done.stderr
 
 
-def test_streams_that_are_closed_are_opened():
-    code = (
-        "import os, sys\n"
-        "from minigpt.environment import open_closed_streams\n"
-        "for descriptor in (0, 1):\n"
-        "    os.close(descriptor)\n"
-        "open_closed_streams()\n"
-        "assert os.open(os.devnull, os.O_RDONLY) > 2\n"
-        "print('lost')\n"
-        "assert sys.stdin.read() == ''\n"
-    )
-    done = run(code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_the_program_ignores_keras_settings(tmp_path):
-    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
-    code = (
-        "from minigpt.environment import ignore_keras_settings\n"
-        "ignore_keras_settings()\n"
-        "from keras import config\n"
-        "print(config.backend(), config.floatx(), config.epsilon())\n"
-    )
-    done = run(code, KERAS_BACKEND="torch", KERAS_HOME=str(tmp_path))
-    assert done.stdout == "tensorflow float32 1e-07\n"
-
-
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_another_backend_in_a_program(backend):
     done = run("import minigpt; minigpt.load", KERAS_BACKEND=backend)
     assert f"UserError: Keras' backend = '{backend}': minigpt needs 'tensorflow'" in done.stderr
     done = run("import minigpt; minigpt.load_config('default')", KERAS_BACKEND=backend)
     assert done.returncode == 0, done.stderr
-
-
-def test_another_floatx_in_a_program(tmp_path):
-    (tmp_path / "keras.json").write_text('{"floatx": "float64"}')
-    done = run("import minigpt; minigpt.load", KERAS_HOME=str(tmp_path))
-    assert "UserError: Keras' floatx = 'float64': minigpt needs 'float32'" in done.stderr
 
 
 def test_a_gpu_without_cuda_libraries(monkeypatch, tmp_path):

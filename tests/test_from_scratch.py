@@ -16,13 +16,6 @@ BLOCK = re.compile(
 NUMBER = re.compile(r"\d+\.\d+")
 
 
-def test_the_stated_number_of_lines():
-    code = "".join(b[0] for page in CHAPTERS for b in BLOCK.findall(page.read_text("utf-8")))
-    lines = sum(bool(line.strip()) for line in code.splitlines())
-    (stated,) = re.findall(r"in about (\d+) lines", (FOLDER / "index.md").read_text("utf-8"))
-    assert abs(lines - int(stated)) < 10, lines
-
-
 def difference(shown: str, printed: str, kind: str) -> str | None:
     """Returns what is wrong with an output, or None.
 

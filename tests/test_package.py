@@ -1,8 +1,6 @@
 """The package as a Python user sees it."""
 
-import importlib.resources
 import pickle
-import re
 import subprocess
 import sys
 
@@ -31,14 +29,6 @@ def test_names_that_need_no_keras():
 def test_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         minigpt.trian  # noqa: B018
-
-
-def test_version():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", minigpt.__version__)
-
-
-def test_types_are_published():
-    assert importlib.resources.files(minigpt).joinpath("py.typed").is_file()
 
 
 def test_threads_can_import_at_the_same_time():

@@ -148,17 +148,6 @@ def test_other_commands_say_in_one_line_what_to_install(tmp_path):
     assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: minigpt.train: {problem}"
 
 
-def test_a_file_is_exported_as_a_page_only(tmp_path):
-    commands = [
-        ("export", GPT, *options, "--output", "new")
-        for options in (("--format", "onnx"), ("--format", "html", "--weights", "int8"))
-    ]
-    _, errors = run(*commands, cwd=tmp_path)
-    problem = "without its run, only --format html is possible, without other options"
-    assert errors == [f"minigpt: RUN {GPT}: is a file; {problem}"] * 2
-    assert not list(tmp_path.iterdir())
-
-
 def test_requirements_and_license_are_those_of_minigpt_keras():
     given = {parts(r) for r in [*PROJECT["dependencies"], *EXTRAS["serve"]]}
     project = PORTABLE["project"]

@@ -9,10 +9,10 @@ import minigpt
 from minigpt.cli.command import check_kind
 from minigpt.cli.terminal import print_message
 from minigpt.config.sampling import BY_NAME
-from minigpt.errors import ArgumentProblem, UserError, failure, gathering
+from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current
 from minigpt.storage.files import is_newer
-from minigpt.targets.gguf.settings import Settings, engine_problems, problem_of, settings_of
+from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
@@ -52,13 +52,7 @@ class OpenedModel:
             name: self.sampling.get(name) if value is None else value
             for name, value in options.items()
         }
-        problems: list[str] = []
-        with gathering(problems):
-            settings = settings_of(chosen)
-        if "seed" in chosen and (problem := problem_of("seed", chosen["seed"])):
-            problems.append(ArgumentProblem("seed", chosen["seed"], problem))
-        if problems:
-            raise UserError(*problems)
+        settings = settings_of(chosen)
         if (penalty := options.get("length_penalty")) is not None and settings.beams == 1:
             problem = "has an effect only with --beams 2 or more"
             raise UserError(ArgumentProblem("length_penalty", penalty, problem))
@@ -188,11 +182,8 @@ def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
     try:
         settings = {"seed": 0, **vars(Settings()), **model.config["sampling"]}
         checked = settings_of(settings)
-        is_valid = not problem_of("seed", settings["seed"])
     except (UserError, KeyError, TypeError):
-        is_valid = False
-    if not is_valid:
-        raise UserError(f"{path}: minigpt.config: has no valid sampling settings")
+        raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None
     for problem in engine_problems(vars(checked), "") if is_file else ():
         neutral = BY_NAME[problem.name].neutral
         print_message(

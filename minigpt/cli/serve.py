@@ -72,7 +72,7 @@ def serve(
         raise UserError(f"serve: {', '.join(absent)} not installed: {install_command('serve')}")
     from minigpt.serving.application import Server, build_application
     from minigpt.serving.scheduler import Scheduler
-    from minigpt.serving.served_model import Bounds, ServedModel, ServedPage
+    from minigpt.serving.served_model import ServedModel, ServedPage
     from minigpt.serving.server import is_loopback, listen, run_server
 
     if api_key is not None and not re.fullmatch("[!-~]+", api_key):
@@ -87,14 +87,12 @@ def serve(
     opened = OpenedModel(run, "gpt")
     with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
         file = opened.portable_file(Path(folder))
-        model = ServedModel(file, name or _name(run), opened.sampling)
-        bounds = Bounds(max_prompt_tokens, max_tokens)
+        limits = max_prompt_tokens, max_tokens
+        model = ServedModel(file, name or _name(run), opened.sampling, *limits)
         engines = threads or min(available_cores(), 4)
         scheduler = Scheduler(file, engines, slots, max_prompt_tokens + max_tokens, queue)
         page = ServedPage(file, None if is_portable(run) else run, Path(folder))
-        application = build_application(
-            Server(model, scheduler, bounds, page), scheduler, hosts or None, api_key
-        )
+        application = build_application(Server(model, scheduler, page), hosts or None, api_key)
         url = _url(host, listening.getsockname()[1])
         run_server(
             application,

@@ -5,10 +5,9 @@ A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, 
 are reported together, as one `UserError`; settings that do not suit each other, once each is valid.
 """
 
-import difflib
 import reprlib
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 from minigpt.config.sampling import SETTINGS
 from minigpt.config.schema import SECTIONS, Config, SamplingConfig, selector, variants
 from minigpt.config.section import UNSET, Section
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, nearest
 from minigpt.storage.files import read_file
 
 # The number of the schema, which a later version may change.
@@ -351,11 +350,3 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     if name in overridden:
         return OverrideProblem(setting, message)
     return f"{origin}{setting}: {message}"
-
-
-def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Returns "; did you mean ...?" or, if nothing is similar, the known names."""
-    known = list(known)
-    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
-        return f"; did you mean {prefix}{close[0]}?"
-    return f"; should be one of {', '.join(known)}"

@@ -213,7 +213,14 @@ class _Store:
 
     def open(self) -> Corpus:
         """Returns the corpus; creates the store if it is not there."""
-        return read_store(self.folder) or self._make()
+        from filelock import FileLock  # Not needed to read, and takes time to import.
+
+        if found := read_store(self.folder):
+            return found
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        # Of processes that start together, one tokenizes a large text, and the others wait for it.
+        with FileLock(cache_folder() / "locks" / self.folder.name):
+            return read_store(self.folder) or self._make()
 
     def _read_text(self) -> Documents:
         logger.info("reading the text")
@@ -227,7 +234,6 @@ class _Store:
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
         duplicates, parts = 0, cast(Any, None)
         if self.ids and self.existing:
             parts = self.ids.split(self.data.val_fraction, self.existing)
@@ -245,16 +251,10 @@ class _Store:
             of_paths = np.bincount(numbers, minlength=len(path_bytes))
             meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
         tokenizer = self._tokenizer(parts[0])
-        try:
-            with atomic_folder(folder, replace=True) as unfinished:
-                write_store(unfinished, parts[0], parts[1], tokenizer, meta)
-                # The files are mapped first: once published, another process may replace them.
-                corpus = read_store(unfinished)
-        except OSError:
-            # Another process may have published a store of the same key first.
-            corpus = read_store(folder)
-            if corpus is None:
-                raise
+        with atomic_folder(folder, replace=True) as unfinished:
+            write_store(unfinished, parts[0], parts[1], tokenizer, meta)
+            # The files are mapped first: once published, another process may replace them.
+            corpus = read_store(unfinished)
         assert corpus is not None, "A new token store cannot be read back."
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 

@@ -1,7 +1,6 @@
 """Where a model's loss is high: by position, by frequency of the token, and in which passages."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,16 @@ from minigpt.tokenizers.continuation import IncrementalDetokenizer
 PASSAGES, PASSAGE_TOKENS, MIN_TARGET_TOKENS = 4, 64, 5
 
 
-@dataclass(frozen=True)
 class _Passage:
     """Token ids int32[n], their losses float32[n] in nats, and the ids of the source of a pair."""
 
-    loss: float
-    tokens: np.ndarray
-    losses: np.ndarray
-    source: np.ndarray | None
+    def __init__(
+        self, tokens: np.ndarray, losses: np.ndarray, source: np.ndarray | None = None
+    ) -> None:
+        # Copies, because the batch is not kept.
+        self.tokens, self.losses = tokens.copy(), losses.copy()
+        self.source = None if source is None else source.copy()
+        self.loss = float(losses.mean())
 
 
 class LossBreakdown:
@@ -152,13 +153,11 @@ def _windows(
     begins = range(length - size * max(1, (length // 2) // size), length, size)
     for begin in begins:
         columns = slice(begin, begin + size)
-        complete = np.flatnonzero(weights[:, columns].all(axis=1))
-        means = losses[complete, columns].mean(axis=1)
-        order = np.argsort(means)
-        for index in {*order[:PASSAGES].tolist(), *order[-PASSAGES:].tolist()}:
-            row = complete[index]
-            tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
-            yield _Passage(float(means[index]), tokens, found, None)
+        rows = np.flatnonzero(weights[:, columns].all(axis=1))
+        # Most batches have many windows, and copying takes time.
+        order = rows[np.argsort(losses[rows, columns].mean(axis=1))].tolist()
+        for row in {*order[:PASSAGES], *order[-PASSAGES:]}:
+            yield _Passage(targets[row, columns], losses[row, columns])
 
 
 def _answers(
@@ -171,10 +170,8 @@ def _answers(
     ends = np.nonzero(edges < 0)[1]
     for row, begin, end in zip(rows, begins, ends, strict=True):
         if end - begin >= MIN_TARGET_TOKENS:
-            columns = slice(begin, end)
-            source = ids[row, starts[row, begin] : begin + 1].copy()
-            tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
-            yield _Passage(float(found.mean()), tokens, found, source)
+            source = ids[row, starts[row, begin] : begin + 1]
+            yield _Passage(targets[row, begin:end], losses[row, begin:end], source)
 
 
 def _sentences(
@@ -183,12 +180,6 @@ def _sentences(
     """Yields the candidates of a batch of pairs: whole targets."""
     source_ids, source_lengths, _ = inputs
     lengths = weights.sum(axis=1).astype(np.int64)
-    rows = np.flatnonzero(lengths >= MIN_TARGET_TOKENS)
-    means = (losses * weights)[rows].sum(axis=1) / lengths[rows]
-    order = np.argsort(means)
-    for index in {*order[:PASSAGES].tolist(), *order[-PASSAGES:].tolist()}:
-        row = rows[index]
-        columns = slice(0, lengths[row])
-        source = source_ids[row, : source_lengths[row] - 1].copy()
-        tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
-        yield _Passage(float(means[index]), tokens, found, source)
+    for row in np.flatnonzero(lengths >= MIN_TARGET_TOKENS):
+        length, source = lengths[row], source_ids[row, : source_lengths[row] - 1]
+        yield _Passage(targets[row, :length], losses[row, :length], source)

@@ -94,13 +94,9 @@ class PairEvaluator:
         self, indices: np.ndarray, beams: int = 1, length_penalty: float = 1.0
     ) -> list[str]:
         """Returns the model's translations of the sources of some pairs."""
-        found = translate_ids(
-            self.translator,
-            [self.pairs.source(index) for index in indices],
-            self.model.max_len,
-            beams,
-            length_penalty,
-        )
+        sources = [self.pairs.source(index) for index in indices]
+        max_len = self.model.max_len
+        found = translate_ids(self.translator, sources, max_len, beams, length_penalty)
         return [self.tokenizer.decode(ids) for ids in found]
 
     def references(self, indices: np.ndarray) -> list[str]:

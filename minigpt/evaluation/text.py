@@ -99,13 +99,16 @@ class Evaluator:
       batch_size: limit for the number of sequences at once; lowered if the logits would use too much
         memory.
       replicas: those of the model that share the batches; None for the default device.
+
+    Attributes:
+      loss_of: see `mean_loss`.
     """
 
     def __init__(self, model: GPT, batch_size: int = 32, replicas: Replicas | None = None) -> None:
         self.model = model
         limit = MAX_LOGITS_BYTES // (4 * model.max_len * model.vocab_size)
         self.batch_size = max(1, min(batch_size, limit))
-        self._mean_loss = mean_loss(model, replicas)
+        self.loss_of = mean_loss(model, replicas)
 
     def loss(
         self, ids: np.ndarray, record: Record | None = None, stride: int | None = None
@@ -125,9 +128,3 @@ class Evaluator:
                 ArgumentProblem("stride", stride, f"should be 1 to max_len = {max_len}")
             )
         return self.loss_of(eval_windows(ids, max_len, self.batch_size, stride), record)
-
-    def loss_of(
-        self, batches: Iterable[tuple[Any, Any, Any]], record: Record | None = None
-    ) -> float:
-        """Returns the mean loss in nats over batches of inputs, targets and weights."""
-        return self._mean_loss(batches, record)

@@ -91,7 +91,8 @@ class Sampler:
         if self.sampling.beams > 1:
             problem = "cannot be streamed: the best text is known only at the end"
             raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
-        return self._pieces(prompt.ids, seed)
+        text = ContinuationText(self.tokenizer, prompt.ids, self.sampling.stop)
+        return text.written(self._tokens(prompt.ids, seed))
 
     @cached_property
     def banned(self) -> tf.Tensor:
@@ -135,8 +136,8 @@ class Sampler:
                 for tokens in best[:number]:
                     yield self._sample(row, tokens)
 
-    def _pieces(self, prompt_ids: np.ndarray, seed: int) -> Iterator[str]:
-        text = ContinuationText(self.tokenizer, prompt_ids, self.sampling.stop)
+    def _tokens(self, prompt_ids: np.ndarray, seed: int) -> Iterator[list[int]]:
+        """Yields the new tokens, one at a time."""
         state = self.decoder.prefill(*padded([prompt_ids]), self.sampling.max_new_tokens)
         start, extend = int(state.lengths[0]), self._extension([prompt_ids], self.decoder.extend)
         arguments = self.settings, tf.constant([seed], tf.int32), self.banned
@@ -144,13 +145,8 @@ class Sampler:
             state = extend(state, 1, *arguments)
             token = int(state.token_ids[0, start + step])
             if token == self.decoder.end_id:
-                break
-            if ready := text.push([token]):
-                yield ready
-            if text.stopped:
                 return
-        if held := text.finish():
-            yield held
+            yield [token]
 
     def _draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
         """Returns the new ids of every row, as the only one of its continuations."""

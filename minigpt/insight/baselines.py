@@ -14,17 +14,10 @@ import numpy as np
 import pyppmd
 
 from minigpt.config import Config, DialoguesConfig, PairsConfig
-from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
-from minigpt.evaluation.scores import (
-    baselines,
-    bits_per_byte,
-    count_baselines,
-    pair_baselines,
-)
-from minigpt.runs.analysis import Baselines
+from minigpt.evaluation.scores import bits_per_byte
 from minigpt.tokenizers import Tokenizer
 
 # Pairs of tokens that are counted, the last ones of a longer text; sorting them takes 300 MB.
@@ -42,32 +35,17 @@ MOST_READ = 1 << 21
 PPMD_ORDERS, _PPMD_MEMORY = (6, 24), 1 << 28
 
 
-def evaluation_baselines(corpus: Corpus, config: Config) -> Baselines:
-    """Returns the losses that need no model: uniform, unigram, and, except for dialogues, bigram.
-
-    They are None if there are no held-out tokens. Other scores take longer: see the functions below.
+def bigram_baseline(corpus: Corpus, config: Config) -> float | None:
+    """Returns `bigram_loss` of a run; None for dialogues, and if there are no held-out tokens.
 
     Args:
       corpus: the token ids.
       config: the settings of the run.
     """
-    vocab_size = corpus.tokenizer.vocab_size
-    losses: tuple[float, ...]
-    if isinstance(config.data, PairsConfig):
-        train, val = _pairs(corpus, config)
-        losses = (
-            pair_baselines(train, val, vocab_size) if val.fits.any() else (math.log(vocab_size),)
-        )
-        losses += (bigram_loss(_target_ids(train), _target_ids(val), vocab_size),)
-    elif isinstance(config.data, DialoguesConfig):
-        # Counts of n-grams do not know which tokens are learned.
-        described = corpus.tokenizer, config.sequence_length, config.training.loss_on
-        rows = [PackedDialogues(part.ids, *described) for part in (corpus.val, corpus.train)]
-        losses = count_baselines(*(each.target_counts(vocab_size) for each in rows))
-    else:
-        losses = baselines(corpus.val, corpus.token_counts)
-        losses += (bigram_loss(corpus.train.ids, corpus.val.ids, vocab_size),)
-    return Baselines(*map(_finite, losses))
+    # Counts of n-grams do not know which tokens of dialogues are learned.
+    if isinstance(config.data, DialoguesConfig):
+        return None
+    return _finite(bigram_loss(*_ids(corpus, config), corpus.tokenizer.vocab_size))
 
 
 def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int) -> float:
@@ -163,14 +141,6 @@ def _count_losses(
 def ngram_loss(
     train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int, order: int = NGRAM_ORDER
 ) -> float:
-    """Returns the mean of `ngram_losses` in nats per token; NaN if the held-out text has no tokens."""
-    losses = ngram_losses(train_ids, val_ids, vocab_size, order)
-    return float(losses.mean()) if len(losses) else math.nan
-
-
-def ngram_losses(
-    train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int, order: int = NGRAM_ORDER
-) -> np.ndarray:
     """Returns the loss of predicting each token from the tokens before it, by counts of the training text.
 
     Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998):
@@ -187,13 +157,13 @@ def ngram_losses(
       vocab_size: V.
       order: tokens of the longest n-grams.
     Returns:
-      float[m], nats.
+      nats per token; NaN if the held-out text has no tokens.
     """
     ids = np.concatenate([train_ids, val_ids]).astype(np.int64)
     border = len(train_ids)
     predicted = np.arange(border + 1, len(ids))
     if not len(predicted):
-        return np.zeros(0)
+        return math.nan
     probability = np.full(len(predicted), 1 / vocab_size)
     # The number of the n-gram that ends at each position, and that of its context, the n-gram without its
     # last token. The training text has none at its first n - 1 positions.
@@ -217,7 +187,7 @@ def ngram_losses(
         probability = np.where(known, interpolated, probability)
         if n < order:
             ngrams, contexts = longer, longer_contexts
-    return -np.log(probability)
+    return float(-np.log(probability).mean())
 
 
 def _longer(ngrams: np.ndarray, ids: np.ndarray, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -314,17 +284,18 @@ def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
 
 
 def _read_ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Returns at most `MOST_READ` tokens of both texts; of pairs, the targets of those that fit."""
-    train, val = corpus.train.ids, corpus.val.ids
-    if isinstance(config.data, PairsConfig):
-        train, val = map(_target_ids, _pairs(corpus, config))
+    """Returns at most `MOST_READ` tokens of both texts, those next to the border."""
+    train, val = _ids(corpus, config)
     return train[-MOST_READ:], val[: MOST_READ + 1]
 
 
-def _pairs(corpus: Corpus, config: Config) -> list[Pairs]:
-    """Returns the pairs of the training text and of the held-out text."""
-    end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
-    return [Pairs(part.ids, end_id, max_len) for part in (corpus.train, corpus.val)]
+def _ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tokens of both texts; of pairs, the targets of those that fit."""
+    train, val = corpus.train.ids, corpus.val.ids
+    if isinstance(config.data, PairsConfig):
+        limits = corpus.tokenizer.end_id, config.model.max_len
+        train, val = (_target_ids(Pairs(ids, *limits)) for ids in (train, val))
+    return train, val
 
 
 def _target_ids(pairs: Pairs) -> np.ndarray:
@@ -337,5 +308,5 @@ def _target_ids(pairs: Pairs) -> np.ndarray:
     return np.concatenate([np.array([pairs.end_id], np.int32), *targets])
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

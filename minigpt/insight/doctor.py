@@ -60,9 +60,8 @@ def memorized(history: History) -> Verdict | None:
 
 def too_large(history: History) -> Verdict | None:
     """Returns a verdict if the model has far more parameters than the text can fill."""
-    ratio = _tokens_per_parameter(history)
-    sizes = _suitable_sizes(history)
-    if ratio is None or sizes is None or ratio >= 1:
+    sizes = _sizes(history)
+    if sizes is None or history.train_tokens >= history.parameters:
         return None
     largest = sizes[1]
     overfits = has_memorized(history) and history.parameters > 2 * largest
@@ -71,8 +70,8 @@ def too_large(history: History) -> Verdict | None:
     return Verdict(
         "too_large",
         f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text, {1 / ratio:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for "
-        "such a text.",
+        f"text, {history.parameters / history.train_tokens:,.1f} for each token. minigpt would choose at "
+        f"most {_rounded(largest)} for such a text.",
         f"Use a model of at most {_rounded(largest)} parameters: a smaller model.embed_dim or "
         "model.num_layers.",
     )
@@ -80,11 +79,11 @@ def too_large(history: History) -> Verdict | None:
 
 def too_small(history: History) -> Verdict | None:
     """Returns a verdict if the model has learned what it can and the text has more."""
-    ratio, gain = _tokens_per_parameter(history), last_gain(history)
-    sizes = _suitable_sizes(history)
+    sizes, gain = _sizes(history), last_gain(history)
     learned = history.unigram - history.last.val_loss
-    if ratio is None or sizes is None or not math.isfinite(learned):
+    if sizes is None or not math.isfinite(learned):
         return None
+    ratio = history.train_tokens / history.parameters
     gap = history.last.val_loss - history.train_loss
     is_small = ratio > TOKENS_PER_PARAMETER and history.parameters * SIZE_FACTOR < sizes[0]
     is_flat = gain < STILL_FALLING * max(learned, 0.0) and gap < NO_GAP * learned
@@ -100,17 +99,15 @@ def too_small(history: History) -> Verdict | None:
     )
 
 
-def _tokens_per_parameter(history: History) -> float | None:
-    """Returns the ratio; None if unknown, and for models that began with the weights of another run."""
+def _sizes(history: History) -> tuple[int, int] | None:
+    """Returns the numbers of parameters that are chosen for the text with a short and a long time limit.
+
+    None if the sizes of the text or the model are unknown, and for models that began with the weights of
+    another run.
+    """
     is_trained_here = history.config.training.init_from is None
-    if not is_trained_here or not history.parameters or not history.train_tokens:
-        return None
-    return history.train_tokens / history.parameters
-
-
-def _suitable_sizes(history: History) -> tuple[int, int] | None:
-    """Returns the numbers of parameters that are chosen for the text with a short and a long time limit."""
-    if not history.train_bytes:
+    known = history.parameters and history.train_tokens and history.train_bytes
+    if not is_trained_here or not known:
         return None
     vocab_size = round(math.exp(history.uniform)) if math.isfinite(history.uniform) else 0
     return sizes_for(history.train_bytes, vocab_size)

@@ -11,7 +11,7 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError, failure
 from minigpt.insight.baselines import (
     MOST_READ,
-    evaluation_baselines,
+    bigram_baseline,
     held_out_likeness,
     ngram_baselines,
     ppmd_bits_per_byte,
@@ -22,7 +22,7 @@ from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
-from minigpt.runs.analysis import Analysis, Memorization, Verdict, write_analysis
+from minigpt.runs.analysis import Analysis, Baselines, Memorization, Verdict, write_analysis
 from minigpt.runs.layout import run_error
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
@@ -72,6 +72,13 @@ def measurements(
       tokens: how many are drawn to measure memorization, from each state.
     """
 
+    def count_pairs(known: Analysis, epoch: int) -> Analysis:
+        # Training has recorded the others.
+        recorded = run.facts.get("baselines", {})
+        return replace(
+            known, baselines=Baselines(**recorded, bigram=bigram_baseline(corpus, config))
+        )
+
     def count_ngrams(known: Analysis, epoch: int) -> Analysis:
         return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
 
@@ -108,7 +115,7 @@ def measurements(
             "baselines",
             corpus.train.tokens / TOKENS_PER_SECOND,
             lambda known, *_: known.baselines.uniform is None,
-            lambda known, _: replace(known, baselines=evaluation_baselines(corpus, config)),
+            count_pairs,
         ),
         Measurement(
             "how like the training text the held-out text is",

@@ -41,9 +41,9 @@ class Draw:
 
     Args:
       token_bytes: the bytes of the tokens.
-      prompt: the prompt, or the source of a translation.
-      text: what follows it.
       prompt_ids, ids: integers[P] and [T], the tokens before the text and those of the text.
+      prompt: the prompt, or the source of a translation; "" for held-out text.
+      text: what follows it; "" for held-out text.
     Attributes:
       data: uint8[N], the bytes of the prompt and the text.
       begin: where the text begins in `data`.
@@ -53,10 +53,10 @@ class Draw:
     def __init__(
         self,
         token_bytes: TokenBytes,
-        prompt: str,
-        text: str,
         prompt_ids: np.ndarray,
         ids: np.ndarray,
+        prompt: str = "",
+        text: str = "",
     ) -> None:
         tokenizer = token_bytes.tokenizer
         self.prompt, self.text = prompt, text
@@ -108,8 +108,8 @@ def draw_samples(
         begin = place + len(prompt_ids)
         before, after = held_out[place:begin], held_out[begin : begin + len(ids)]
         yield (
-            Draw(token_bytes, prompt, sample.text, prompt_ids, ids),
-            Draw(token_bytes, tokenizer.decode(before), tokenizer.decode(after), before, after),
+            Draw(token_bytes, prompt_ids, ids, prompt, sample.text),
+            Draw(token_bytes, before, after),
         )
 
 
@@ -140,8 +140,8 @@ def draw_translations(
         ids, reference = tokenizer.encode(translation), pairs.target(index)
         tokens -= max(1, len(ids))
         yield (
-            Draw(token_bytes, source, translation, nothing, ids),
-            Draw(token_bytes, source, tokenizer.decode(reference), nothing, reference),
+            Draw(token_bytes, nothing, ids, source, translation),
+            Draw(token_bytes, nothing, reference),
         )
 
 

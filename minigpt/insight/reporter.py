@@ -42,19 +42,18 @@ class Reporter(Hook):
         self.command = command
         self.seconds = self._last_seconds = 0.0
         self._analysis = Analysis()
-        self._has_started = False
-        self._was_finished = False
+        self._reports_end = False
 
     def started(self, loop: TrainingLoop) -> None:
         self.run, self.task, self.clock = loop.run, loop.task, loop.clock
         self.checkpointing = loop.checkpointing
-        self._has_started = True
+        self._reports_end = True
         self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
         is_new = not self.clock.step
         known = Analysis() if is_new else self.run.analysis
         if loop.is_over:
             # An earlier process has ended training, and perhaps not recorded it.
-            self._was_finished = known.state == "finished"
+            self._reports_end = known.state != "finished"
             self._analysis = known
             return
         self._analysis = replace(
@@ -80,7 +79,7 @@ class Reporter(Hook):
 
     def finished(self, run: Run, state: str) -> list[str]:
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""
-        if self._was_finished or not self._has_started:
+        if not self._reports_end:
             return []
         verdicts = self.report(cast(State, state))
         # It would have taken too long.

@@ -338,7 +338,11 @@ def _check_shared_line(passages: list[Passage]) -> Iterator[Finding]:
             if len(lines) >= 2:
                 documents += 1
                 counts.update(set(lines[:_END_LINES] if place == "first" else lines[-_END_LINES:]))
-        candidates = [(n, line) for line, n in counts.items() if _is_content(line)]
+        candidates = [
+            (n, line)
+            for line, n in counts.items()
+            if len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)
+        ]
         if documents >= _MIN_DOCUMENTS and candidates:
             count, line = max(candidates)
             found.append((count / documents, count, documents, place, line))
@@ -351,10 +355,6 @@ def _check_shared_line(passages: list[Passage]) -> Iterator[Finding]:
             f"{count:,} of {documents:,} documents ({share:.0%}) have the same line among their {place} "
             f"three: {_shown(line)}.",
         )
-
-
-def _is_content(line: str) -> bool:
-    return len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)
 
 
 def _shown(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from minigpt.notices import LOGGER
+from minigpt.runs.records import Count
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import read_file
 
@@ -23,8 +24,6 @@ _MOST_BYTES = 20_000_000
 
 State = Literal["training", "finished", "interrupted", "failed"]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-# JavaScript has the integers up to 2⁵³ - 1.
-Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 # Id → title.
 TITLES = {

@@ -27,8 +27,8 @@ _CUT = "…"
 def read_object(file: Path) -> dict[str, Any]:
     """Returns the object in a JSON file; {} if the file is missing or damaged."""
     try:
-        return mapping(json.loads(read_file(file, _MAX_FILE_BYTES)))
-    except (OSError, ValueError, RecursionError):
+        return _object(read_file(file, _MAX_FILE_BYTES))
+    except OSError:
         return {}
 
 
@@ -54,11 +54,6 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def items(value: Any, most: int) -> list[Any]:
-    """Returns the first `most` items of a list; [] for anything else."""
-    return value[:most] if isinstance(value, list) else []
-
-
 def number(value: Any) -> float | int | None:
     """Returns a finite number; None for anything else, which a page could not draw."""
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -80,22 +75,11 @@ def count(value: Any) -> int | None:
     return value if is_integer and 0 <= value <= _MAX_INTEGER else None
 
 
-def counts(record: dict[str, Any], names: Iterable[str]) -> dict[str, int | None]:
-    """Returns some values of a record as `count` does; None for those that are missing."""
-    return {name: count(record.get(name)) for name in names}
-
-
 def text(value: Any, most: int) -> str | None:
     """Returns the first `most` characters of a string; None for anything else."""
     if not isinstance(value, str):
         return None
     return value if len(value) <= most else value[:most] + _CUT
-
-
-def texts(record: dict[str, Any], names: Iterable[str], most: int) -> dict[str, str]:
-    """Returns the strings among some values of a record, each cut to `most` characters."""
-    found = {name: text(record.get(name), most) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def spread(values: Sequence[T], most: int) -> list[T]:
@@ -177,7 +161,7 @@ def _number(line: bytes, key: str) -> float:
         return math.inf
 
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=_MAX_INTEGER)]
 
 
 class _Record(BaseModel):

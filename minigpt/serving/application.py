@@ -22,10 +22,11 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.serving.chat import read_chat
 from minigpt.serving.completions import Completion, read_completion, results_of
-from minigpt.serving.generation import Generation, Part, parts_of
+from minigpt.serving.generation import Generation, Part
 from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
+    Body,
     ChatBody,
     CompletionBody,
     EmbeddingBody,
@@ -33,7 +34,7 @@ from minigpt.serving.schema import (
     problem,
     read_body,
 )
-from minigpt.serving.served_model import Bounds, ServedModel, ServedPage, token_ids
+from minigpt.serving.served_model import ServedModel, ServedPage, token_ids
 from minigpt.serving.server import EVENT_STREAM
 
 T = TypeVar("T")
@@ -45,25 +46,25 @@ class Server:
     Args:
       model: the model.
       scheduler: the engines.
-      bounds: the limits of requests.
       page: the page of the model.
     """
 
-    def __init__(
-        self, model: ServedModel, scheduler: Scheduler, bounds: Bounds, page: ServedPage
-    ) -> None:
-        self._model, self._scheduler, self._bounds, self._page = model, scheduler, bounds, page
+    def __init__(self, model: ServedModel, scheduler: Scheduler, page: ServedPage) -> None:
+        self._model, self.scheduler, self._page = model, scheduler, page
         self.metrics = Metrics(scheduler)
 
     async def completions(self, request: Request) -> Response:
-        body = await read_body(request, CompletionBody, self._bounds.body_bytes)
-        self._check_model(body.model)
-        return await self._answered(request, await read_completion(body, self._model, self._bounds))
+        body = await self._read(request, CompletionBody)
+        return await self._answered(request, await read_completion(body, self._model))
 
     async def chat_completions(self, request: Request) -> Response:
-        body = await read_body(request, ChatBody, self._bounds.body_bytes)
+        body = await self._read(request, ChatBody)
+        return await self._answered(request, await read_chat(body, self._model))
+
+    async def _read(self, request: Request, schema: type[Body]) -> Body:
+        body = await read_body(request, schema)
         self._check_model(body.model)
-        return await self._answered(request, await read_chat(body, self._model, self._bounds))
+        return body
 
     async def _answered(self, request: Request, completion: Completion) -> Response:
         """Generates the texts of a request."""
@@ -80,13 +81,13 @@ class Server:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
         self._submit(work, completion.prompt_tokens)
-        parts = self._counted(generations, event)
+        parts = self._parts(generations, event)
         if body.stream:
-            return _EventStream(completion.events(parts), lambda: self._scheduler.cancel(work))
+            return _EventStream(completion.events(parts), lambda: self.scheduler.cancel(work))
         try:
             return JSONResponse(await _unless_disconnected(request, completion.answer(parts)))
         finally:
-            self._scheduler.cancel(work)
+            self.scheduler.cancel(work)
 
     def _submit(self, work: list[Work], prompt_tokens: int) -> None:
         """Adds work to the queue and counts the tokens of its prompts.
@@ -94,34 +95,45 @@ class Server:
         Raises:
           RequestError: it is more than the server can take, at all or now.
         """
-        if len(work) > self._scheduler.capacity:
+        if len(work) > self.scheduler.capacity:
             message = (
-                f"the request has {len(work)} parts; should have at most {self._scheduler.capacity}"
+                f"the request has {len(work)} parts; should have at most {self.scheduler.capacity}"
             )
             raise RequestError(400, message)
-        if not self._scheduler.submit(work):
+        if not self.scheduler.submit(work):
             raise RequestError(429, "too many requests wait; try again later")
         self.metrics.prompt_tokens.inc(prompt_tokens)
 
-    async def _counted(
+    async def _parts(
         self, generations: list[Generation], event: asyncio.Event
     ) -> AsyncIterator[tuple[int, Part]]:
-        """Yields the parts of texts."""
+        """Yields the numbers of texts and their parts, each as long as what is ready when it is asked for.
+
+        Args:
+          generations: the texts.
+          event: the event of all of them.
+        """
+        unfinished = set(range(len(generations)))
         try:
-            async for number, part in parts_of(generations, event):
-                self.metrics.new_tokens.inc(part.token_count)
-                if part.finish_reason == "error":
-                    raise RequestError(500, "the text could not be generated")
-                yield number, part
+            while unfinished:
+                await event.wait()
+                event.clear()
+                for number in sorted(unfinished):
+                    if part := generations[number].take():
+                        self.metrics.new_tokens.inc(part.token_count)
+                        if part.finish_reason == "error":
+                            raise RequestError(500, "the text could not be generated")
+                        if part.finish_reason is not None:
+                            unfinished.remove(number)
+                        yield number, part
         finally:
             for generation in generations:
                 if generation.first_token_seconds is not None:
                     self.metrics.first_token_seconds.observe(generation.first_token_seconds)
 
     async def embeddings(self, request: Request) -> Response:
-        body = await read_body(request, EmbeddingBody, self._bounds.body_bytes)
-        self._check_model(body.model)
-        most = min(self._model.max_len, self._bounds.prompt_tokens)
+        body = await self._read(request, EmbeddingBody)
+        most = min(self._model.max_len, self._model.most_prompt_tokens)
         texts = await token_ids(self._model, body.input, "input", most)
         if not all(texts):
             raise RequestError(400, "input: should not contain an empty text", "input")
@@ -131,7 +143,7 @@ class Server:
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
-            self._scheduler.cancel(computations)
+            self.scheduler.cancel(computations)
         vectors = [_unit(vector) for vector in found]
         if body.dimensions not in (None, len(vectors[0])):
             raise problem("dimensions", body.dimensions, f"should be {len(vectors[0])}")
@@ -190,7 +202,7 @@ class Server:
         return response
 
     async def health(self, request: Request) -> Response:
-        if not self._scheduler.is_healthy:
+        if not self.scheduler.is_healthy:
             return JSONResponse({"status": "an engine has stopped"}, 503)
         return JSONResponse({"status": "ok"})
 
@@ -199,23 +211,20 @@ class Server:
         return Response(content, media_type=CONTENT_TYPE_LATEST)
 
 
-def build_application(
-    server: Server, scheduler: Scheduler, hosts: set[str] | None, api_key: str | None
-) -> Starlette:
+def build_application(server: Server, hosts: set[str] | None, api_key: str | None) -> Starlette:
     """Returns the application.
 
     Args:
-      server: the endpoints.
-      scheduler: the engines, which run while the application does.
+      server: the endpoints; its engines run while the application does.
       hosts: the names that requests may give to this server; None for any.
       api_key: the key that requests need; None for no key.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        scheduler.start(asyncio.get_running_loop())
+        server.scheduler.start(asyncio.get_running_loop())
         yield
-        await asyncio.to_thread(scheduler.close)
+        await asyncio.to_thread(server.scheduler.close)
 
     routes = [
         # Some programs for llama.cpp omit the version.

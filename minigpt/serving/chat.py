@@ -8,7 +8,7 @@ from minigpt.generation.prompts import chat_prompt
 from minigpt.serving.completions import Completion, read_completion
 from minigpt.serving.generation import Part, TokenDescription
 from minigpt.serving.schema import ChatBody, CompletionBody, RequestError, problem
-from minigpt.serving.served_model import Bounds, ServedModel
+from minigpt.serving.served_model import ServedModel
 
 
 class ChatCompletion(Completion):
@@ -47,7 +47,7 @@ def _named(name: str, logprob: float | None) -> dict[str, Any]:
     return {"token": name, "logprob": logprob, "bytes": list(name.encode())}
 
 
-async def read_chat(body: ChatBody, model: ServedModel, bounds: Bounds) -> Completion:
+async def read_chat(body: ChatBody, model: ServedModel) -> Completion:
     """Checks a request.
 
     Raises:
@@ -65,11 +65,11 @@ async def read_chat(body: ChatBody, model: ServedModel, bounds: Bounds) -> Compl
     except UserError as error:
         raise RequestError(400, error.problems[0], "messages") from None
     if limit is None:
-        limit = min(model.max_len - len(prompt.ids), bounds.new_tokens)
+        limit = min(model.max_len - len(prompt.ids), model.most_new_tokens)
     own = {
         "prompt": prompt.ids.tolist(),
         "max_tokens": limit,
         "logprobs": (body.top_logprobs or 0) if body.logprobs else None,
     }
     asked = CompletionBody.model_construct(**dict(body) | own)
-    return await read_completion(asked, model, bounds, ChatCompletion)
+    return await read_completion(asked, model, ChatCompletion)

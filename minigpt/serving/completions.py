@@ -9,7 +9,6 @@ import secrets
 import time
 import traceback
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from operator import methodcaller
 from typing import Any
@@ -18,14 +17,8 @@ from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import UserError
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.scheduler import Computation
-from minigpt.serving.schema import (
-    MOST_TEXTS,
-    CompletionBody,
-    RequestError,
-    as_request_error,
-    problem,
-)
-from minigpt.serving.served_model import Bounds, ServedModel, token_ids
+from minigpt.serving.schema import MOST_TEXTS, CompletionBody, RequestError, problem
+from minigpt.serving.served_model import ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
 from minigpt.targets.gguf.settings import Settings, settings_of
 
@@ -106,14 +99,12 @@ class Completion:
           RequestError: a text cannot be read or generated.
         """
         await self._echo_prompts()
-        found = [Part() for _ in self.requests]
+        prompts = [part for part in self._echoed for _ in range(self.n)]
+        found = prompts or [Part() for _ in self.requests]
         async for number, part in parts:
             found[number] += part
         used = sum(part.token_count for part in found)
-        choices = [
-            self._choice(number, self._with_prompt(number, part))
-            for number, part in enumerate(found)
-        ]
+        choices = [self._choice(number, part) for number, part in enumerate(found)]
         return {**self._envelope(choices), "usage": self._usage(used)}
 
     async def events(self, parts: AsyncIterator[tuple[int, Part]]) -> AsyncIterator[str]:
@@ -146,12 +137,6 @@ class Completion:
         if shows_usage:
             yield _event({**self._envelope([]), "usage": self._usage(used)})
         yield "data: [DONE]\n\n"
-
-    def _with_prompt(self, number: int, part: Part) -> Part:
-        if not self._echoed:
-            return part
-        prompt = self._echoed[number // self.n]
-        return replace(part, text=prompt.text + part.text, tokens=prompt.tokens + part.tokens)
 
     def _choice(
         self, index: int, part: Part, offset: int = 0, streamed: bool = False
@@ -193,7 +178,7 @@ class Completion:
 
 
 async def read_completion(
-    body: CompletionBody, model: ServedModel, bounds: Bounds, kind: type[Completion] = Completion
+    body: CompletionBody, model: ServedModel, kind: type[Completion] = Completion
 ) -> Completion:
     """Checks a request, and returns it as an object of a kind.
 
@@ -202,28 +187,29 @@ async def read_completion(
     """
     if body.stream_options is not None and not body.stream:
         raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
-    if (body.max_tokens or 0) > bounds.new_tokens:
-        raise problem("max_tokens", body.max_tokens, f"should be at most {bounds.new_tokens}")
+    if (body.max_tokens or 0) > model.most_new_tokens:
+        raise problem("max_tokens", body.max_tokens, f"should be at most {model.most_new_tokens}")
     # The probabilities of a prompt's tokens are those within one context.
     describes = bool(body.echo) and body.logprobs is not None
-    most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
+    most = min(model.most_prompt_tokens, model.max_len) if describes else model.most_prompt_tokens
     texts = "" if body.prompt is None else body.prompt
     prompts = await token_ids(model, texts, "prompt", most)
     if (count := len(prompts) * (body.n or 1)) > MOST_TEXTS:
         raise problem("n", body.n, f"asks for {count} texts; should be at most {MOST_TEXTS}")
-    return kind(body, model, prompts, _settings(body, model, bounds))
+    return kind(body, model, prompts, _settings(body, model))
 
 
-def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Settings:
+def _settings(body: CompletionBody, model: ServedModel) -> Settings:
     changes = body.model_dump(include={s.name for s in DISTRIBUTION}, exclude_none=True)
-    own = min(model.settings.max_new_tokens, bounds.new_tokens)
+    own = min(model.settings.max_new_tokens, model.most_new_tokens)
     changes["max_new_tokens"] = own if body.max_tokens is None else body.max_tokens
     if body.stop is not None:
         changes["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
     try:
         return settings_of({**vars(model.settings), **changes})
     except UserError as error:
-        raise as_request_error(error.args[0]) from None
+        first = error.args[0]
+        raise problem(first.name, first.value, first.message) from None
 
 
 def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:

@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minigpt.targets.gguf.instance import Choice
@@ -215,23 +215,3 @@ class Generation:
         """Returns what was delivered since the last call; None if nothing was."""
         ready, self._ready = self._ready, None
         return ready
-
-
-async def parts_of(
-    generations: Sequence[Generation], event: asyncio.Event
-) -> AsyncIterator[tuple[int, Part]]:
-    """Yields the numbers of texts and their parts, each as long as what is ready when it is asked for.
-
-    Args:
-      generations: the texts.
-      event: the event of all of them.
-    """
-    unfinished = set(range(len(generations)))
-    while unfinished:
-        await event.wait()
-        event.clear()
-        for number in sorted(unfinished):
-            if part := generations[number].take():
-                if part.finish_reason is not None:
-                    unfinished.remove(number)
-                yield number, part

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from minigpt.config.sampling import DISTRIBUTION
-from minigpt.errors import ArgumentProblem
 
 MOST_CHARACTERS = 80
 # Errors before the body has been read, or at the end of the server.
@@ -59,13 +58,6 @@ def problem(field: str, value: object, message: str) -> RequestError:
     return RequestError(400, f"{field} = {shown}: {message}", field)
 
 
-def as_request_error(error: str) -> RequestError:
-    """Returns the error for a problem of a `UserError`."""
-    if isinstance(error, ArgumentProblem):
-        return problem(error.name, error.value, error.message)
-    return RequestError(400, error)
-
-
 # The first mistake in a list is reported: reporting all of a million would take seconds.
 _Strings = Annotated[list[str], Field(fail_fast=True)]
 _Ids = Annotated[list[int], Field(fail_fast=True)]
@@ -81,8 +73,8 @@ _UNIONS = {
     "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "stop": "should be at most 16 strings of 1 to 200 characters",
 }
-Body = TypeVar("Body", bound=BaseModel)
 MOST_PROBLEMS = 1000
+MOST_BYTES = 2**20
 # A client that sends its request more slowly holds a connection for nothing.
 _BODY_SECONDS = 30
 
@@ -93,6 +85,9 @@ class _Body(BaseModel):
 
     model: str | None = None
     user: str | None = None
+
+
+Body = TypeVar("Body", bound=_Body)
 
 
 class StreamOptions(BaseModel):
@@ -160,7 +155,7 @@ class EmbeddingBody(_Body):
     encoding_format: Literal["float", "base64"] | None = None
 
 
-async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Body:
+async def read_body(request: Request, schema: type[Body]) -> Body:
     """Reads and checks the body of a request.
 
     Raises:
@@ -175,8 +170,8 @@ async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Bo
         async with asyncio.timeout(_BODY_SECONDS):
             async for chunk in request.stream():
                 data += chunk
-                if len(data) > most_bytes:
-                    raise RequestError(413, f"the body should have at most {most_bytes} bytes")
+                if len(data) > MOST_BYTES:
+                    raise RequestError(413, f"the body should have at most {MOST_BYTES} bytes")
     except TimeoutError:
         raise RequestError(408, f"the body should arrive within {_BODY_SECONDS} s") from None
     try:

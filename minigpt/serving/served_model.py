@@ -5,44 +5,29 @@ import gzip
 import os
 import shutil
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import minigpt
 from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation.prompts import check_prompt
 from minigpt.notices import LOGGER
-from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, as_request_error, problem
+from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.targets.html.file_page import write_file_page
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The limits of requests.
-
-    Attributes:
-      prompt_tokens: tokens of a prompt.
-      new_tokens: tokens that are generated for a text.
-      body_bytes: bytes of a request.
-    """
-
-    prompt_tokens: int
-    new_tokens: int
-    body_bytes: int = 2**20
-
-
 class ServedModel:
-    """A portable file with its settings.
+    """A portable file with its settings, and the limits of requests.
 
     Args:
       file: the portable file.
       name: its name in requests.
       sampling: sampling settings: name → value.
+      most_prompt_tokens: tokens of a prompt.
+      most_new_tokens: tokens that are generated for a text.
     Attributes:
       longest_piece: the maximum number of characters of a token; None if a token can stand for any text.
       created: when the file was written, in seconds since 1970.
@@ -51,12 +36,20 @@ class ServedModel:
       UserError: the file cannot be opened, or is a translation model.
     """
 
-    def __init__(self, file: Path, name: str, sampling: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        name: str,
+        sampling: dict[str, Any],
+        most_prompt_tokens: int,
+        most_new_tokens: int,
+    ) -> None:
         model = minigpt.load_portable(file)
         if not isinstance(model, PortableTextModel):
             message = "is a translation model; the server continues texts"
             raise UserError(ArgumentProblem("run", file, message))
-        self.file, self.name = file, name
+        self.name = name
+        self.most_prompt_tokens, self.most_new_tokens = most_prompt_tokens, most_new_tokens
         self.tokenizer = model.tokenizer
         self.max_len = model.max_len
         lengths = map(len, self.tokenizer.pieces)
@@ -79,8 +72,8 @@ async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> 
       field: its name.
       most: the maximum number of tokens of a text.
     Raises:
-      RequestError: there are too many texts, one is too long, is not valid Unicode, or has a token that is
-        outside the vocabulary.
+      RequestError: there are too many texts, one is too long, or has a token that is outside the
+        vocabulary.
     """
     listed = _as_list(texts)
     if not 1 <= len(listed) <= MOST_TEXTS:
@@ -105,10 +98,6 @@ def _as_list(texts: Texts) -> list[str] | list[list[int]]:
 
 
 async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:
-    try:
-        check_prompt(text, field)
-    except UserError as error:
-        raise as_request_error(error.args[0]) from None
     # A text that is much too long is not encoded.
     if model.longest_piece is not None and len(text) > most * model.longest_piece:
         raise _too_long(field, most)

@@ -5,7 +5,7 @@ completed first. If several are completed at the same character, it is cut at th
 text never changes where it is cut. `graph.base.cut_at_stop` has the same rules in a TensorFlow graph.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -120,6 +120,16 @@ class ContinuationText:
         """Returns the text that was held back; call it after the last token."""
         held, self._held = self._held, ""
         return held
+
+    def written(self, parts: Iterable[Iterable[int]]) -> Iterator[str]:
+        """Yields the text of tokens as soon as it is certain, up to the stop string."""
+        for tokens in parts:
+            if ready := self.push(tokens):
+                yield ready
+            if self.stopped:
+                return
+        if held := self.finish():
+            yield held
 
 
 def find_stop(text: str, stops: Sequence[str]) -> int | None:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from minigpt.cli.terminal import read_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
@@ -21,17 +19,6 @@ from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt
-from minigpt.runs.checkpoints import (
-    Best,
-    BrokenCheckpointError,
-    Checkpoint,
-    ClockState,
-    TrainingProgress,
-    newest_checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
-from minigpt.runs.layout import checkpoint_name
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -106,17 +93,6 @@ def tokenizer(kind: str) -> Tokenizer:
     return learn_tokenizer([SOME_TEXT], tokenizer_config(kind=kind, vocab_size=300))
 
 
-def round_trip(data: bytes) -> None:
-    """All kinds are lossless except word, which drops unknown words and spacing."""
-    text = data.decode("utf-8", "replace")
-    for kind in ("byte_pair", "gpt2", "character"):
-        assert tokenizer(kind).decode(tokenizer(kind).encode(text)) == text, kind
-    words = tokenizer("word")
-    ids = words.encode(text)
-    ids = ids[ids != words.unknown_id]
-    np.testing.assert_array_equal(words.encode(words.decode(ids)), ids)
-
-
 def prompt(data: bytes) -> None:
     """A command-line argument: bytes that are not UTF-8 become lone surrogates."""
     text = data.decode("utf-8", "surrogateescape")
@@ -126,56 +102,6 @@ def prompt(data: bytes) -> None:
             ids = tokenizer(kind).encode(text)
             assert len(tokenizer(kind).continuation(ids, ids)) >= 0
             assert all(isinstance(tokenizer(kind).piece(i), str) for i in ids.tolist())
-
-
-def ids(data: bytes) -> None:
-    """Any ids decode to valid text."""
-    for kind in ("byte_pair", "gpt2", "character", "word"):
-        found = np.frombuffer(data[: len(data) // 2 * 2], np.uint16) % tokenizer(kind).vocab_size
-        text = tokenizer(kind).decode(found)
-        assert text.encode("utf-8").decode("utf-8") == text
-        half = len(found) // 2
-        joined = tokenizer(kind).decode(found[:half])
-        assert text.startswith(joined) or kind == "word"
-
-
-PROGRESS = TrainingProgress(
-    step=7,
-    epoch=1,
-    batch=2,
-    clock=ClockState(batches=7, seconds=1.5),
-    given_plan=[],
-    plan=[[3, 9]],
-    best=Best(val_loss=0.5, epoch=1, checkpoint="step-00000005-epoch-1"),
-    epochs_since_best=0,
-    config={"training": {"epochs": 2}},
-)
-
-
-@functools.cache
-def _checkpoint() -> Checkpoint:
-    arrays = {"weights/00000": np.arange(6, dtype="float32"), "seeds/0": np.arange(2)}
-    return read_checkpoint(write_checkpoint(scratch(), checkpoint_name(7), arrays, PROGRESS))
-
-
-def checkpoint(data: bytes) -> None:
-    """A checkpoint is either reported as broken or read as written."""
-    right = _checkpoint()
-    folder = scratch() / "checkpoints"
-    path = folder / right.path.name
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(right.path, path)
-    _damage(path, data)
-    try:
-        found = read_checkpoint(path)
-    except BrokenCheckpointError as broken:
-        assert "\n" not in str(broken)
-        assert newest_checkpoint(folder) is None
-        return
-    assert found.progress == right.progress
-    assert {n: a.tobytes() for n, a in found.arrays.items()} == {
-        n: a.tobytes() for n, a in right.arrays.items()
-    }
 
 
 @functools.cache
@@ -238,10 +164,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         override,
         text_file,
         pair_file,
-        round_trip,
         prompt,
-        ids,
-        checkpoint,
         run_folder,
         tokenizer_folder,
     )

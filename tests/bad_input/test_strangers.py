@@ -9,7 +9,6 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
@@ -100,20 +99,6 @@ def test_a_pickle_among_the_token_ids(tiny_file, tmp_path, monkeypatch, caplog, 
     np.save(store / "counts.npy", np.array([Evil(mark)], object), allow_pickle=True)
     assert not open_corpus(*settings).from_cache
     assert f"{store} was damaged and is rewritten" in caplog.messages and not mark.exists()
-
-
-@pytest.mark.slow
-def test_a_model_with_a_lambda(copied, mark):
-    run_code = eval(f"lambda x: (__import__('pathlib').Path({str(mark)!r}).touch(), x)[1]")
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(run_code)])
-    assert mark.exists()  # Building the model has called it.
-    mark.unlink()
-    model.save(copied.model_file)
-    with pytest.raises(UserError, match=r"model.keras: not a readable model"):
-        copied.load_model()
-    with pytest.raises(ValueError, match="arbitrary code"):
-        keras.models.load_model(copied.model_file)
-    assert not mark.exists()
 
 
 def test_only_the_weights_of_a_keras_file_are_read(copied, mark):

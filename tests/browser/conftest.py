@@ -1,6 +1,5 @@
 """Browsers and pages for the tests."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +16,6 @@ from tests.browser.reports import drawn, write_reports
 from tests.browser.runs import write_page, write_run
 from tests.browser.tabs import Browser, Tab
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Names what is missing, once."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(report.longrepr[2] for report in skipped if "tests/browser" in report.nodeid)
-    for reason, count in reasons.items():
-        terminalreporter.line(f"{count} tests of pages: {reason}")
 
 
 class Exported(NamedTuple):

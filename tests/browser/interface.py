@@ -48,7 +48,7 @@ def write(tab: Tab, prompt: str, **settings: Any) -> str:
 
 
 def text_of_tokens(tab: Tab) -> str:
-    return tab.evaluate("() => document.getElementById('text-tokens').textContent")
+    return tab.text("#text-tokens")
 
 
 def look_at(tab: Tab, index: int) -> None:
@@ -84,9 +84,7 @@ def use_everything(tab: Tab, prompt: str) -> None:
     """Writes, looks inside, learns, plays the epochs, and opens every part of the page."""
     write(tab, prompt, seed=5)
     look_at(tab, 1)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    tab.open_parts()
     if not tab.evaluate("() => document.getElementById('learning').hidden"):
         learn(tab, f"{prompt} {prompt} {prompt}", steps=2)
     if tab.evaluate("() => document.getElementById('snapshot') !== null"):

@@ -8,7 +8,6 @@ from minigpt.runs.run import Run
 from tests.browser.tabs import Tab
 from tests.insight.report.report_runs import write_certificate, write_records, write_state
 
-OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
 RESUMED = [7, 21, 22, 40, 75]
 
 
@@ -23,7 +22,6 @@ def write_reports(folder: Path) -> dict[str, Path]:
     write_certificate(usual, "old.gguf", checkpoint=write_state(usual, 60, 3))
     newer = {"checkpoint": write_state(usual, 80, 4), "date": "2026-11-24T09:00:00+00:00"}
     write_certificate(usual, "<b>new</b>.onnx", format="onnx", problems=["too <i>far</i>"], **newer)
-    pairs = write_records(folder / "pairs", pairs=True, prompts=["Guten Tag"], analysis={})
     runs = [
         write_records(
             folder / f"run-{number}",
@@ -35,18 +33,7 @@ def write_reports(folder: Path) -> dict[str, Path]:
     ]
     write_certificate(runs[2])
     write_report(runs, folder / "comparison.html")
-    old = write_records(folder / "old", steps=False)
-    return {
-        "usual": report_of(usual),
-        "pairs": report_of(pairs),
-        "old": report_of(old),
-        "comparison": folder / "comparison.html",
-        "long": report_of(write_records(folder / "long", epochs=500, analysis={})),
-    }
-
-
-def text_of(tab: Tab, selector: str) -> Any:
-    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
+    return {"usual": report_of(usual), "comparison": folder / "comparison.html"}
 
 
 def texts_of(tab: Tab, selector: str) -> Any:

@@ -115,8 +115,8 @@ def _write_checkpoint(run: Run, built: Built, epoch: int) -> None:
     write_checkpoint(run.checkpoints_folder, name, arrays, progress)
 
 
-def write_page(run: Run, weights: Any = "float32") -> Path:
+def write_page(run: Run) -> Path:
     """Exports a run beside its directory. Returns the page's path."""
-    page = run.path.with_name(f"{run.path.name[:20].strip('.<>')}-{weights}.html")
-    minigpt.export_run(run, "html", page, weights=weights)
+    page = run.path.with_name(f"{run.path.name[:20].strip('.<>')}.html")
+    minigpt.export_run(run, "html", page, weights="float32")
     return page

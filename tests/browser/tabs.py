@@ -46,6 +46,15 @@ class Tab(ABC):
         assert "".join(pieces) == result["text"] and "" not in pieces
         return result
 
+    def text(self, selector: str) -> str:
+        return self.evaluate("(selector) => document.querySelector(selector).textContent", selector)
+
+    def open_parts(self) -> None:
+        """Opens what a page opens after a click."""
+        self.evaluate(
+            "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+        )
+
     def wait_for(self, condition: str, *arguments: Any) -> Any:
         """Waits until a function of JavaScript returns something that is true, and returns it."""
         return self.evaluate(

@@ -25,43 +25,6 @@ def test_axe_finds_nothing(kind, width, dark, open_page, request, axe):
     assert tab.messages == []
 
 
-# Of each level of probability: the thickness of the line in pixels, and colors.
-
-
-# What is chosen, and what is not.
-CHOSEN = [
-    [".part-button[aria-pressed=true]", ".part-button[aria-pressed=false]"],
-    [".branch[aria-current]", ".branch:not([aria-current])"],
-]
-STYLES = """(selectors) => selectors.map((selector) => {
-  const style = getComputedStyle(document.querySelector(selector));
-  return [style.borderBottomColor, style.borderBottomWidth, style.backgroundColor, style.color];
-})"""
-
-
-def test_colors_of_the_system(chromium, gpt):
-    """Forced colors: what is chosen can be told apart, bars can be seen, and lines stand for shades."""
-    tab = chromium.open(gpt.page)
-    tab.page.emulate_media(forced_colors="active")
-    write(tab, "Ana sat", seed=1)
-    write(tab, "Ana sat", seed=2)
-    look_at(tab, 3)
-    tab.click(".part-button:nth-of-type(2)")
-    for selectors in CHOSEN:
-        chosen, other = tab.evaluate(STYLES, selectors)
-        assert chosen[:2] != other[:2], selectors
-    token, body = tab.evaluate(STYLES, ["#text-tokens .token", "body"])
-    assert token[3] == body[3]
-    thickest = """() => Math.max(...Array.from(document.querySelectorAll(".shade .fill"), (fill) =>
-      parseFloat(getComputedStyle(fill).borderBottomWidth)))"""
-    assert tab.evaluate(thickest) == 5
-    bars = [".alternative.chosen .bars", ".alternative:not(.chosen) .bars"]
-    solid = STYLES.replace("selector))", 'selector), "::after")')
-    chosen, other = (style[2] for style in tab.evaluate(solid, bars))
-    assert len({chosen, other, tab.evaluate(STYLES, [".panel"])[0][2]}) == 3
-    tab.close()
-
-
 def test_pictures_have_a_name(open_page, gpt, pairs):
     """Squares of parts are buttons with a name; the logit lens and the alignment are pictures."""
     tab = open_page(gpt.page)

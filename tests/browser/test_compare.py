@@ -44,13 +44,3 @@ def test_two_temperatures(opened, axe):
     first, second = compare(opened)
     assert first == second == texts[0]
     assert opened.evaluate(STATUS) == "The texts are the same."
-
-
-def test_two_states_of_training(opened):
-    opened.evaluate(SET, 0, "select", 0)
-    for side in (0, 1):
-        opened.evaluate(SET, side, "input", 0.9)
-    first, second = compare(opened)
-    assert first.startswith(opened.generate("Béla sat", seed=7, snapshot=0)["text"])
-    assert second.startswith(opened.generate("Béla sat", seed=7)["text"])
-    assert first != second

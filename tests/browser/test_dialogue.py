@@ -12,7 +12,7 @@ from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from tests.browser.accessibility import overflow, violations
-from tests.browser.interface import look_at, set_value, wait_until_ready
+from tests.browser.interface import learn, look_at, set_value, wait_until_ready
 from tests.browser.tabs import Tab
 from tests.targets.gguf.models import GPT_SHAPES, Built, build
 
@@ -98,28 +98,6 @@ def test_two_turns_have_the_answers_of_python(dialogues, open_page):
     assert tab.messages == []
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "gpt2"])
-def test_the_script_interface_chats_as_python(tokenizer, browser, tmp_path):
-    built = build(GPT_SHAPES["gpt2"], tokenizer, max_len=64, chat=True)
-    file = built.write(tmp_path / "model.gguf")
-    model = minigpt.load_portable(file)
-    write_file_page(file, tmp_path / "page.html")
-    tab = browser.open(tmp_path / "page.html")
-    system = {"role": "system", "content": "a"}
-    long = [system, *[user("b"), assistant("Ana sat")] * 30, user("Béla?")]
-    for messages in ("Ana", [user("Ana"), assistant("sat"), user("on \n")], long):
-        for seed, most in ((3, None), (4, 9), (5, 60)):
-            settings = {"temperature": 1.5, "seed": seed}
-            expected = model.chat(messages, most, top_k=0, **settings)
-            options = {"topK": 0, **settings, **({} if most is None else {"maxNewTokens": most})}
-            text, _, pieces = tab.evaluate(CHAT, messages, options)
-            assert text == pieces == expected, (messages, seed)
-    # A page without examples waits for a question.
-    assert tab.evaluate(MESSAGES) == [["assistant", ""]]
-    assert tab.messages == []
-    tab.close()
-
-
 def test_undo_and_a_new_dialogue(dialogues, open_page):
     tab = opened(open_page(dialogues.page))
     first = tab.evaluate(MESSAGES)
@@ -167,7 +145,7 @@ def test_the_oldest_turns_are_left_out(dialogues, open_page):
         assert ask(tab, messages[-2]["content"]) == messages[-1]["content"]
     left_out = tab.evaluate("() => document.querySelectorAll('.message.left').length")
     assert left_out > 0 and left_out % 2 == 0
-    note = tab.evaluate("() => document.getElementById('context-note').textContent")
+    note = tab.text("#context-note")
     assert note.startswith(f"The model sees 96 tokens. The first {left_out} messages, dotted,")
     # A question that is too long is refused in one line, and stays in the field.
     long = "Who sat on the hill? " * 20
@@ -262,23 +240,13 @@ def test_a_dialogue_can_be_sent_as_a_link(dialogues, open_page):
         assert plain.messages == []
 
 
-def use_everything(tab: Tab) -> None:
+def test_axe_finds_nothing(open_page, dialogues, axe):
+    tab = opened(open_page(dialogues.page, width=360, dark=True))
+    assert violations(tab, axe) == [] and overflow(tab) == []
     ask(tab, "Ana sat?")
     look_at(tab, 1)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
-    set_value(tab, "learn-text", "Ana sat on the hill. Béla sat on the hill.")
-    set_value(tab, "learn-steps", 2)
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('learn-status').textContent.startsWith('Done')")
-
-
-@pytest.mark.parametrize(("width", "dark"), [(360, True)])
-def test_axe_finds_nothing(width, dark, open_page, dialogues, axe):
-    tab = opened(open_page(dialogues.page, width=width, dark=dark))
-    assert violations(tab, axe) == [] and overflow(tab) == []
-    use_everything(tab)
+    tab.open_parts()
+    learn(tab, "Ana sat on the hill. Béla sat on the hill.", steps=2)
     assert violations(tab, axe) == [] and overflow(tab) == []
     assert tab.evaluate("() => document.activeElement.id") != ""
     assert tab.messages == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.interface import WRITTEN, text_of_tokens
+from tests.browser.interface import WRITTEN
 
 pytestmark = pytest.mark.browser
 
@@ -59,9 +59,7 @@ def to_tokens(tab) -> dict:
 def test_everything_is_reached_by_tab(written):
     to_tokens(written)
     written.press("Enter")
-    written.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
+    written.open_parts()
     operable = written.evaluate(OPERABLE)
     # Beyond the last one are the buttons of the browser itself.
     written.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
@@ -91,7 +89,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     written.press("ArrowLeft")
     assert written.evaluate(position) == start + 2
     # The panel follows.
-    heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
+    heading = written.text("#panel-heading")
     assert heading == f"Token {start + 3}"
     written.press("End")
     count = written.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
@@ -104,34 +102,3 @@ def test_arrow_keys_move_over_the_tokens(written):
     # One stop of Tab for all of them.
     written.press("Tab")
     assert "token" not in focus(written)["classes"].split()
-
-
-@pytest.mark.both
-def test_an_alternative_makes_a_branch(written):
-    first = text_of_tokens(written)
-    to_tokens(written)
-    written.press("ArrowRight", 2)
-    kept = written.evaluate(
-        """() => Array.from(document.querySelectorAll("#text-tokens .token"), (token) => token.textContent)
-          .slice(0, 2).join("")"""
-    )
-    written.press("Enter")
-    assert focus(written)["name"] == "button"
-    written.press("Enter")
-    # The first one is that of the opening.
-    three = "() => document.querySelectorAll('#branches .branch').length === 3"
-    written.wait_for(f"() => ({three})() && document.getElementById('stop').hidden")
-    second = text_of_tokens(written)
-    assert second != first
-    assert second.startswith(kept)
-    # Back to the first text, and to the second again.
-    current = "() => document.querySelector('#branches [aria-current=true]').innerText.trim()[0]"
-    assert written.evaluate(current) == "3"
-    tab_to(written, lambda found: "branch" in found["classes"].split())
-    written.press("Tab")
-    written.press("Enter")
-    assert text_of_tokens(written) == first
-    assert written.evaluate(current) == "2"
-    written.press("Tab")
-    written.press("Enter")
-    assert text_of_tokens(written) == second

@@ -65,19 +65,19 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     wait_until_ready(tab)
     before = write(tab, "Ana", seed=3)
     learn(tab, tiny_text(60), steps=40, learningRate=0.01, batchSize=2)
-    progress = tab.evaluate("() => document.getElementById('learn-progress').textContent")
+    progress = tab.text("#learn-progress")
     assert progress.startswith("Step 40 of 40: loss ")
     # The sample is what the form above writes now.
-    sample = tab.evaluate("() => document.getElementById('learn-sample').textContent")
+    sample = tab.text("#learn-sample")
     after = write(tab, "Ana", seed=3)
     assert after != before and sample == after
-    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
+    note = tab.text("#learned-note")
     assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
     assert violations(tab, axe) == []
     assert tab.messages == not_in_the_page(tab) == []
     page = open_page(saved_page(tab, tmp_path / "saved.html"))
     wait_until_ready(page)
-    assert page.evaluate("() => document.getElementById('learned-note').textContent") == note
+    assert page.text("#learned-note") == note
 
 
 def test_learning_can_be_stopped(tab, gpt):
@@ -102,12 +102,3 @@ def test_learning_can_be_stopped(tab, gpt):
     )
     assert 3 <= len(losses) < 50
     assert tab.generate("Ana")["tokens"]
-
-
-def test_a_model_of_pairs_cannot_learn(open_page, pairs):
-    tab = open_page(pairs.page)
-    wait_until_ready(tab)
-    assert tab.evaluate("() => document.getElementById('learning').hidden")
-    message = "async (name) => minigpt[name]({ text: 'a b' }).catch((error) => `${error}`)"
-    assert tab.evaluate(message, "learn").startswith("TypeError: learn: only models that continue")
-    assert tab.evaluate(message, "saveUrl").startswith("TypeError: saveUrl: only models that")

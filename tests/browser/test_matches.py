@@ -108,15 +108,15 @@ def test_what_was_written_is_underlined(open_page, page, width, axe):
     )
     # The space between both belongs to the longer one.
     assert texts[0] == " Béla sat on the hill, too." and texts[1].startswith(" Then <img src=x")
-    shown = tab.evaluate("() => document.querySelector('#matches .text').textContent")
-    assert shown == tab.evaluate("() => document.getElementById('text').textContent")
+    shown = tab.text("#matches .text")
+    assert shown == tab.text("#text")
     assert shown.startswith("Ω Béla sat")
     status = "() => document.querySelector('#matches [role=status]').textContent"
     assert "2 parts of at least 20 characters" in tab.evaluate(status)
     tab.evaluate("() => document.querySelectorAll('#matches .match')[1].focus()")
     tab.press("Enter")
     tab.wait_for("() => document.querySelector('.passages') !== null")
-    passage = tab.evaluate("() => document.querySelector('.passages').textContent")
+    passage = tab.text(".passages")
     assert DOCUMENTS[1] in passage and "hill, too" not in passage
     heading = tab.evaluate("() => document.querySelector('.passages').previousSibling.textContent")
     assert heading.endswith("occurs once in the training text.")

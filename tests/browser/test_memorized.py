@@ -23,10 +23,8 @@ def test_copied_passages_are_underlined(gpt, tmp_path, open_page, axe):
     (run.path / "analysis.json").write_text(json.dumps({"memorization": {"best": measured}}))
     tab = open_page(write_page(run), width=360)
     wait_until_ready(tab)
-    tab.evaluate(
-        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-    )
-    about = tab.evaluate("() => document.getElementById('about').textContent")
+    tab.open_parts()
+    about = tab.text("#about")
     assert "3.1% of the tokens; in held-out text of equal length, 0.21%" in about
     assert "the old fox" in about and "document 2 of the training text, at character 7" in about
     marks = (

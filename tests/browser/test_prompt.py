@@ -12,7 +12,6 @@ pytestmark = pytest.mark.browser
 
 PROMPT_TOKENS = """() => Array.from(document.querySelectorAll("#prompt-tokens .token"), (token) => ({
   name: token.ariaLabel, level: Number(/ p([0-4])/.exec(token.className)[1]) }))"""
-HEADING = "() => document.getElementById('panel-heading').textContent"
 LEFT = """() => ["prompt", "text"].map((name) =>
   document.querySelectorAll(`#${name}-tokens .token.left`).length)"""
 NOTE = "() => document.getElementById('context-note')"
@@ -36,8 +35,8 @@ def test_the_tokens_of_the_prompt_have_probabilities(open_page, gpt):
         limits = [0.5, 0.2, 0.05, 0.01]
         assert token["level"] == sum(expected < limit for limit in limits)
     tab.evaluate("() => document.querySelectorAll('#prompt-tokens .token')[2].click()")
-    assert tab.evaluate(HEADING) == "Token 3 of the prompt"
-    note = tab.evaluate("() => document.querySelector('#alternatives .note').textContent")
+    assert tab.text("#panel-heading") == "Token 3 of the prompt"
+    note = tab.text("#alternatives .note")
     bits = -np.log2(probabilities[1, ids[2]])
     assert f"surprises it by {bits:.1f} bits" in note
     # It was not drawn, and nothing continues from it.

@@ -2,41 +2,13 @@
 
 import pytest
 
-from tests.browser.reports import OPEN_ALL, RESUMED, drawn, text_of, texts_of
+from tests.browser.reports import RESUMED, drawn, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
-    FACTS,
     loss_after,
 )
 
 pytestmark = pytest.mark.browser
-
-
-def test_the_order_of_the_report(usual):
-    tab = usual
-    names = [
-        "overview",
-        "verdicts",
-        "figures",
-        "losses",
-        "samples",
-        "breakdown",
-        "passages",
-        "memorization",
-        "text",
-        "certificates",
-        "settings",
-    ]
-    sections = "() => Array.from(document.querySelectorAll('main > section'), (s) => s.id)"
-    assert tab.evaluate(sections) == names
-    assert text_of(tab, "#title") == "usual" and "Finished: 80 steps" in text_of(tab, "#facts-line")
-    verdict = text_of(tab, ".verdicts")
-    assert verdict.startswith("Still improving") and "Train for twice" in verdict
-    figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
-    assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
-    assert "over the whole held-out text" in text_of(tab, ".figures > div:first-child")
-    assert figures["Tokens trained on"] == f"{80 * 512:,}"
-    assert figures["Parameters"] == f"{FACTS['parameters']:,}"
 
 
 @pytest.mark.both
@@ -45,10 +17,10 @@ def test_the_first_screen(reports, open_page):
     tab = drawn(open_page(reports["usual"]))
     best = f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f} bits per byte on the held-out text"
     sentence = f"After 16 s and 80 steps, the best model reaches {best}; the best baseline, "
-    assert text_of(tab, "#overview .lead") == sentence + "7-gram, reaches 2.020."
-    assert text_of(tab, "#overview h4") == "Epoch 4 best"
+    assert tab.text("#overview .lead") == sentence + "7-gram, reaches 2.020."
+    assert tab.text("#overview h4") == "Epoch 4 best"
     sample = "Ana sat on the hill, and the sun was low. Epoch 4."
-    assert text_of(tab, "#overview .sample-text") == sample
+    assert tab.text("#overview .sample-text") == sample
     bottom = "() => document.querySelector('#overview').getBoundingClientRect().bottom"
     assert tab.evaluate(bottom) < 800
     names = texts_of(tab, "#nav a")
@@ -77,7 +49,7 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     assert tab.evaluate(value) == f"Step 5: training {training:.3f}, {measured}"
     tab.press("ArrowRight", 2)
     assert tab.evaluate(value).startswith("Step 15: ")
-    assert text_of(tab, "#losses .readout strong") == "Step 15"
+    assert tab.text("#losses .readout strong") == "Step 15"
     tab.press("ArrowRight")
     assert tab.evaluate(value).endswith(f"validation {first:.3f} (epoch 1)")
     tab.press("End")
@@ -120,23 +92,10 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
 
 
-def test_copied_passages_are_underlined(usual):
-    """Offsets are code points: the sample has a character outside of the basic plane's ASCII."""
-    tab = usual
-    tab.evaluate(OPEN_ALL)
-    tab.wait_for("() => document.querySelector('mark.copied') !== null")
-    style = "() => getComputedStyle(document.querySelector('mark.copied')).textDecorationLine"
-    assert text_of(tab, "mark.copied") == "[copied: the old fox]"
-    assert tab.evaluate(style) == "underline"
-    facts = text_of(tab, "#memorization .facts")
-    assert "3.1% of the tokens; in held-out text of equal length, 0.21%" in facts
-    assert "document 2 of the training text, at character 7" in facts
-
-
 def test_certificates(usual):
     tab = usual
     table = "#certificates table"
-    assert text_of(tab, f"{table} caption") == "Certificates of the exports"
+    assert tab.text(f"{table} caption") == "Certificates of the exports"
     titles = texts_of(tab, f"{table} thead th[scope=col]")
     rows = [
         [*texts_of(tab, f"{row} th[scope=row]"), *texts_of(tab, f"{row} td")]

@@ -69,9 +69,7 @@ def is_same_after(tab, seconds):
 def test_it_reloads_until_the_training_has_ended(training, open_page):
     tab = open_page(training.path / REPORT_FILE)
     assert status(tab).startswith("Training is running: this page reloads itself every 2 s")
-    assert "step 120 of 1,000 (12%)" in tab.evaluate(
-        "() => document.getElementById('facts-line').textContent"
-    )
+    assert "step 120 of 1,000 (12%)" in tab.text("#facts-line")
     tab.click("#axis-seconds")
     tab.click("#numbers-title")
     # The table is filled after the click.

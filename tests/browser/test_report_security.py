@@ -4,7 +4,7 @@ import pytest
 
 from minigpt.insight.report.report import write_report
 from tests.browser.accessibility import overflow
-from tests.browser.reports import OPEN_ALL, drawn
+from tests.browser.reports import drawn
 from tests.browser.test_security import HOSTILE, MARKUP, NAME, is_of_a_page, structure
 from tests.insight.report.report_runs import FACTS, analysis_of, memorization_of, write_records
 
@@ -59,7 +59,7 @@ def test_hostile_text_is_shown_as_text(runs, pages, open_page, recorder):
     tab = drawn(open_page(pages["hostile", runs], width=360, offline=False))
     usual = drawn(open_page(pages["usual", runs], width=360, offline=False))
     for page in (tab, usual):
-        page.evaluate(OPEN_ALL)
+        page.open_parts()
         page.evaluate("() => document.getElementById('loss-chart').focus()")
         page.press("End")
     elements, attributes = structure(tab)
@@ -72,11 +72,11 @@ def test_hostile_text_is_shown_as_text(runs, pages, open_page, recorder):
       document.querySelectorAll(selector).length)"""
     assert tab.evaluate(counts) == usual.evaluate(counts)
     assert tab.messages == []
-    text = tab.evaluate("() => document.querySelector('main').textContent")
+    text = tab.text("main")
     assert text.count(MARKUP) >= (10 if runs == 1 else 5)
     # Characters that change the direction of what follows, or that cannot be seen, have names.
     assert "\u202e" not in text and "\u2066" not in text and "\0" not in text
-    assert "\u202e" not in tab.evaluate("() => document.querySelector('header').textContent")
+    assert "\u202e" not in tab.text("header")
     assert "‹U+202E›" in text and "‹U+D800›" in text
     # Long words do not make the page wider.
     assert overflow(tab) == []

@@ -1,7 +1,5 @@
 """The content security policy, no request, and hostile text."""
 
-import base64
-import hashlib
 import re
 
 import numpy as np
@@ -27,13 +25,6 @@ HOSTILE = (
 )
 # What a file name can hold.
 NAME = "<img src=x onerror=window.hacked=1>&lt;<!--<script>\u202e\u2028"
-RULES = {
-    "default-src": ["'none'"],
-    "worker-src": ["blob:"],
-    "img-src": ["data:"],
-    "base-uri": ["'none'"],
-    "form-action": ["'none'"],
-}
 
 
 @pytest.fixture(scope="module")
@@ -96,58 +87,21 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     )
     # All of it is there: name, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
-    title = tab.evaluate("() => document.getElementById('title').textContent")
+    title = tab.text("#title")
     assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")
     assert text.count(MARKUP) >= 7
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == HOSTILE
+    assert tab.text("#text-prompt") == HOSTILE
     labels = (
         "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
     )
     assert "<" in tab.evaluate(labels)
 
 
-def test_the_file_of_hostile_text_has_no_other_element(hostile, gpt):
-    """Before any script runs: the same elements in the file as in that of a harmless run."""
-
-    def elements(exported: Exported) -> list[str]:
-        return re.findall(r"<[a-zA-Z!/][^\s>]*", exported.page.read_text(encoding="utf-8"))
-
-    own, usual = elements(hostile), elements(gpt)
-    # The kept epochs of the other page: one more element.
-    assert set(own) == set(usual)
-    assert len(own) == len(usual) - 2
-
-
-def test_the_policy(gpt):
-    content = gpt.page.read_text(encoding="utf-8")
-    (policy,) = re.findall(
-        r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', content
-    )
-    rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
-    script = re.search(r"<script>(.*?)</script>", content, re.DOTALL)
-    style = re.search(r"<style>(.*?)</style>", content, re.DOTALL)
-    assert script is not None and style is not None
-
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    assert rules == RULES | {
-        "script-src": [digest(script[1]), "'wasm-unsafe-eval'"],
-        "style-src": [digest(style[1])],
-    }
-    # It comes before everything that it forbids.
-    assert content.index("Content-Security-Policy") < content.index("<title>")
-
-
 # What an attacker would try, each with the rule that refuses it.
 ATTEMPTS = {
     "script": ("script-src-elem", "add('script', {textContent: 'window.hacked = 1'})"),
-    "script from a server": (
-        "script-src-elem",
-        "add('script', {src: 'http://attacker.invalid/a.js'})",
-    ),
     "image": ("img-src", "add('img', {src: 'http://attacker.invalid/a.png'})"),
     "handler": ("script-src-attr", "handle()"),
     "style": ("style-src-elem", "add('style', {textContent: 'body {opacity: 0}'})"),

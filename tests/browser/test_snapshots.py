@@ -53,7 +53,7 @@ def test_every_state_writes_as_its_file(open_page, gpt, states):
     tab.wait_for("() => document.querySelectorAll('.learned [data-step]').length > 5")
     # The first tokens are before the context.
     tab.evaluate("() => [...document.querySelectorAll('.learned [data-step]')].at(-1).focus()")
-    token = tab.evaluate("() => document.querySelector('.learned-token').textContent")
+    token = tab.text(".learned-token")
     assert "By step: 20: " in token and ", 60: " in token
 
 

@@ -14,27 +14,6 @@ from tests.browser.interface import (
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "",
-        "\0 العربية עברית \u202e abc",
-        "東京都に行く 👨\u200d👩\u200d👧 e\u0301 \n\t ",
-    ],
-    ids=["empty", "right-to-left", "cjk"],
-)
-def test_prompts(prompt, open_page, gpt):
-    tab = open_page(gpt.page, width=360)
-    text = write(tab, prompt, temperature=0.9, length=30)
-    (sample,) = gpt.portable().samples(prompt, 30, temperature=0.9, top_k=0, seed=5, stop=["hill"])
-    # The page shows the stop string, dimmed.
-    assert text.startswith(sample.text)
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompt
-    look_at(tab, 0)
-    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
-    assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-
-
 @pytest.mark.both
 def test_a_prompt_of_100_000_characters(open_page, gpt):
     tab = open_page(gpt.page)
@@ -43,7 +22,7 @@ def test_a_prompt_of_100_000_characters(open_page, gpt):
     (sample,) = gpt.portable().samples(prompt, 20, temperature=0.9, top_k=0, seed=5, stop=["hill"])
     assert text_of_tokens(tab).startswith(sample.text)
     look_at(tab, 0)
-    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
+    assert tab.text("#alert") == ""
     # Setting the value of the field and showing it takes longer than writing.
     assert delay < 2_000
 
@@ -75,7 +54,7 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
         for seed in range(10):
             set_value(tab, "seed", seed)
             start_and_stop(tab)
-            if "Stopped" in tab.evaluate("() => document.getElementById('status').textContent"):
+            if "Stopped" in tab.text("#status"):
                 return
 
     delay = longest_delay(tab, stop_before_the_end)
@@ -88,7 +67,7 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
         )
         < 10_000
     )
-    assert "Stopped" in tab.evaluate("() => document.getElementById('status').textContent")
+    assert "Stopped" in tab.text("#status")
     assert delay < 1_000
     # What there is can be continued.
     before = text_of_tokens(tab)
@@ -114,27 +93,11 @@ def test_settings_that_cannot_be_used(open_page, gpt):
         set_value(tab, name, value)
         tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
         assert tab.evaluate("(name) => document.getElementById(name).ariaInvalid", name) == "true"
-        assert tab.evaluate("() => document.getElementById('alert').textContent")
+        assert tab.text("#alert")
         set_value(tab, name, usual)
     assert text_of_tokens(tab) == opening
     # A field that is not seen is shown.
     assert tab.evaluate("() => document.activeElement.id") == "seed"
-
-
-def test_a_translation(open_page, pairs):
-    tab = open_page(pairs.page)
-    (expected,) = pairs.portable().translate(["Béla sat"])
-    assert write(tab, "Béla sat") == expected
-    tab.wait_for("() => !document.getElementById('alignment').hidden")
-    look_at(tab, 1)
-    assert tab.evaluate("() => document.querySelector('#alignment canvas').width") > 0
-    # An empty source has an empty translation.
-    set_value(tab, "prompt", "")
-    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
-    tab.wait_for(
-        "() => document.getElementById('stop').hidden && !document.querySelector('#text-tokens .token')"
-    )
-    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
 
 
 def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
@@ -153,7 +116,3 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
         "(message) => document.getElementById('alert').textContent.includes(message)", message
     )
     assert tab.messages == []
-
-
-def status_of(tab) -> str:
-    return tab.evaluate("() => document.getElementById('status').textContent")

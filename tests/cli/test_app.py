@@ -91,11 +91,6 @@ def test_shell_completion(words, expected):
     assert done.stdout.split() == expected
 
 
-@pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
-def test_completion_has_options(option):
-    assert option in called("--help").stdout
-
-
 def test_closed_standard_streams(folder):
     command = f"{sys.executable} -m minigpt"
     done = subprocess.run(

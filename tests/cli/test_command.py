@@ -1,8 +1,5 @@
 """Messages name options, and go to standard error."""
 
-import logging
-import warnings
-
 import pytest
 
 from minigpt.cli.command import command
@@ -33,16 +30,3 @@ def test_problems_name_options(problem, expected):
     with pytest.raises(UserError) as error:
         fail()
     assert error.value.problems == (expected,)
-
-
-def test_messages_of_the_library(capsys):
-    @command(OPTIONS)
-    def talk() -> None:
-        logging.getLogger("minigpt.corpus").info("reading book.txt")
-        for _ in range(2):
-            warnings.warn("source 1 is cut", stacklevel=1)
-
-    talk()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == "reading book.txt\nsource 1 is cut\nsource 1 is cut\n"

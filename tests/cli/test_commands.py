@@ -56,12 +56,6 @@ def test_evaluate_several_files(folder, tmp_path):
     assert records[0]["bytes"] == sum(map(len, texts))
 
 
-def test_export(folder):
-    done = called("export", "runs/book-1", "--format", "gguf", "--output", "a/b.gguf", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert (folder / "a/b.gguf").read_bytes().startswith(b"GGUF")
-
-
 def test_configs_lists_the_shipped_ones():
     lines = called("configs").stdout.splitlines()
     names = [line.split()[0] for line in lines]

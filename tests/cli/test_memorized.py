@@ -22,12 +22,6 @@ def test_one_line_of_json(folder):
     assert (record["state"], record["epoch"], record["step"]) == ("last", 2, 60)
 
 
-def test_in_words(folder):
-    done = called("memorized", "runs/book-1", *FEW, cwd=folder)
-    assert done.returncode == 0 and done.stderr == ""
-    assert "300 tokens" in done.stdout and len(done.stdout.splitlines()) >= 3
-
-
 def test_what_cannot_be_measured_is_one_line(folder, tmp_path):
     (line,) = refused("memorized", "nowhere", cwd=tmp_path)
     assert "nowhere" in line

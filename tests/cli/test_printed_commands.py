@@ -1,52 +1,18 @@
 """Commands in messages can be pasted into a shell, also for paths with spaces and quotes."""
 
-import ast
 import json
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-import minigpt
-from minigpt.errors import UserError
 from minigpt.insight.report.report import run_facts
-from minigpt.insight.reporter import lines_of
-from minigpt.runs.analysis import Verdict
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface import weights
 from tests.cli.running import called, refused
 
 SPACED = "my friend's run"
-PLACEHOLDER = re.compile(r"\bminigpt [a-z]+\b[^;]* \b(RUN|FILE|FOLDER|DIR|PATH|OUTPUT|NAME)\b")
-PACKAGE = Path(minigpt.__file__).parent
-
-
-def strings(file: Path) -> list[str]:
-    """Returns the texts of a file that are not docstrings; for an f-string, with {} for its values."""
-    found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value = ast.Constant(None)  # A docstring, which is visited later.
-        elif isinstance(node, ast.JoinedStr):
-            parts = (getattr(part, "value", "") for part in node.values)
-            found.append("".join(part if isinstance(part, str) else "{}" for part in parts))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return found
-
-
-def test_no_message_has_a_placeholder_in_a_command():
-    # RUN in the actions of verdicts is replaced by `runnable`.
-    files = [file for file in PACKAGE.rglob("*.py") if not file.name.endswith("_verdicts.py")]
-    assert [text for file in files for text in strings(file) if PLACEHOLDER.search(text)] == []
-    assert [
-        text
-        for text in strings(PACKAGE / "insight" / "learning_verdicts.py")
-        if PLACEHOLDER.search(text)
-    ]
 
 
 @pytest.fixture
@@ -73,23 +39,6 @@ def test_the_command_of_the_doctor(interrupted, tmp_path):
     assert SPACED in shlex.split(command)
 
 
-def test_the_commands_at_the_end_of_training():
-    verdict = Verdict(
-        "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
-    )
-    program = shlex.quote("./my programs/minigpt")
-    found, not_measured = lines_of(
-        [verdict], ["n-grams", "memorization"], Path("runs") / SPACED, program
-    )
-    assert "It says RUN.\nTrain on" in found
-    (command,) = re.findall("`(.*)`", found)
-    assert shlex.split(command) == [
-        *("./my programs/minigpt", "train", "--resume", f"runs/{SPACED}", "--set", "a=1")
-    ]
-    command = not_measured.split("memorization. To measure them: ")[1].strip("`")
-    assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
-
-
 def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.path, tmp_path / SPACED)
     (line,) = refused("translate", SPACED, "--text", "a", cwd=tmp_path)
@@ -98,12 +47,3 @@ def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
     command = shlex.split(line.split("or by: ")[1])
     assert command == ["minigpt", "sample", f"{SPACED}/model.gguf"]
     assert called(*command[1:], cwd=tmp_path).returncode == 0 and run
-
-
-def test_the_command_that_installs_torch(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(sys, "executable", "/my programs/python")
-    (tmp_path / weights.TORCH_FILE).write_bytes(b"")
-    expected = "'/my programs/python' -m pip install torch;"
-    with pytest.raises(UserError, match=expected), weights.open_weights(tmp_path, None):
-        pass

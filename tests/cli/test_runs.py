@@ -2,15 +2,10 @@
 
 import json
 import os
-import pty
-import select
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
 from tests.cli.running import called, refused
 
@@ -67,38 +62,3 @@ def test_no_runs(folder):
     assert called("runs", "none", cwd=folder).stdout == "none: contains no runs\n"
     (line,) = refused("runs", "missing", cwd=folder)
     assert line.startswith("minigpt: FOLDER missing: does not exist; ")
-
-
-def on_terminal(columns: int, cwd: Path) -> list[str]:
-    """The lines that a terminal of this width receives."""
-    parent, child = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "minigpt", "runs"],
-        cwd=cwd,
-        stdout=child,
-        env=os.environ | {"COLUMNS": str(columns)},
-    ) as process:
-        os.close(child)
-        received = b""
-        while select.select([parent], [], [], 60)[0]:
-            try:
-                received += os.read(parent, 4096)
-            except OSError:  # The process has ended.
-                break
-        assert process.wait() == 0
-    os.close(parent)
-    return received.decode().splitlines()
-
-
-def test_a_row_is_one_line_of_a_terminal(folder):
-    long = "東京-" * 15 + "z"
-    (folder / "runs" / "a").rename(folder / "runs" / long)
-    narrow = on_terminal(80, folder)
-    assert len(narrow) == 3
-    assert max(map(cell_len, narrow)) <= 80
-    assert narrow[2].startswith("東京-東京") and "…" in narrow[2]
-    assert narrow[2].endswith("finished")
-    wide = on_terminal(200, folder)
-    assert long in wide[2]
-    # Other programs get whole names.
-    assert long in called("runs", cwd=folder).stdout

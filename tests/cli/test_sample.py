@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from minigpt.generation.text_models import load
-from tests.cli.running import called, refused
+from tests.cli.running import called
 
 
 def test_sample_json(folder):
@@ -27,17 +27,6 @@ def test_sample_json(folder):
     assert all(len(sample["tokens"]) <= 7 for sample in found)
     again = called(*arguments[:-1], 4, "--prompt", "Ana", cwd=folder)
     assert json.loads(again.stdout) == found[1]
-
-
-def test_sample_says_that_it_writes_nothing(folder):
-    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk")
-    done = called(*arguments, "--num-samples", 2, "--max-new-tokens", 0, cwd=folder)
-    assert done.returncode == 0 and done.stdout.count("Ana\n") == done.stdout.count("Dirk\n") == 2
-    assert done.stderr == "Nothing is written after a prompt: --max-new-tokens is 0.\n"
-    for option in ("--stream", "--json"):
-        again = called(*arguments, "--max-new-tokens", 0, option, cwd=folder)
-        assert again.stderr == done.stderr
-    assert called(*arguments, "--max-new-tokens", 1, cwd=folder).stderr == ""
 
 
 def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
@@ -74,26 +63,6 @@ def test_prompts_that_are_not_text(folder):
     assert done.returncode == 2 and line.startswith("minigpt: standard input: ")
 
 
-def test_several_samples_are_numbered(folder):
-    arguments = ("sample", "runs/book-1", "--max-new-tokens", 3)
-    single = called(*arguments, "--prompt", "[/INST]", "--seed", 7, cwd=folder).stdout
-    assert single.startswith("[/INST]") and "---" not in single
-    done = called(
-        *(*arguments, "--prompt", "Ana", "--prompt", "[/INST]", "--num-samples", 2, "--seed", 6),
-        cwd=folder,
-    )
-    lines = done.stdout.splitlines()
-    headings = [line for line in lines if line.startswith("---")]
-    assert headings == [
-        f"--- sample {number} of 4, seed {seed} ---"
-        for number, seed in enumerate((6, 7, 6, 7), start=1)
-    ]
-    assert all(lines[lines.index(heading) - 1] == "" for heading in headings[1:])
-    assert done.stdout.endswith("\n\n" + headings[-1] + "\n" + single)
-    searched = called(*arguments, "--beams", 2, "--num-samples", 2, cwd=folder).stdout
-    assert searched.startswith("--- sample 1 of 2 ---\n")
-
-
 def test_asks_for_prompts_on_a_terminal(folder):
     """Through a pseudo-terminal, as a person would."""
     import pty
@@ -121,10 +90,3 @@ def test_asks_for_prompts_on_a_terminal(folder):
     assert shown.count("Ana sat") == 4
     first, second = re.findall(r"Seed (\d+)", shown)
     assert first != second
-
-
-def test_a_message_about_a_long_prompt_is_short(folder):
-    arguments = ("sample", "runs/book-1", "--max-new-tokens", 1, "--prompt")
-    assert "read as bytes" in (unknown := called(*arguments, "漢" * 1000, cwd=folder).stderr)
-    (refusal,) = refused(*arguments, os.fsdecode(b"a" * 1000 + b"\xff"), cwd=folder)
-    assert max(len(unknown), len(refusal)) < 300

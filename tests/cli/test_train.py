@@ -4,11 +4,8 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -58,15 +55,10 @@ def test_the_closing_commands_work(trained):
     assert f"`{shlex.join(resume)}`" in "\n".join(all_lines[:-3])
 
 
-def test_the_words_are_explained_once(trained, monkeypatch):
+def test_the_words_are_explained_once(trained):
     """Every word of the figures is explained, and only in the first run of a folder; the guide has all."""
     out = trained[1].stdout
     assert out.count(words()) == 1
-    named = ["Other, https://a", "Repository, https://example.org/ana/minigpt"]
-    monkeypatch.setattr(metadata, "metadata", lambda _: SimpleNamespace(get_all=lambda _: named))
-    assert (
-        "(more of them: https://example.org/ana/minigpt/blob/main/docs/guide.md#words):" in words()
-    )
     listed = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
     assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(listed)
     assert {"uniform", "unigram", "held out", "tokenizer", "pass"} <= set(listed)
@@ -171,19 +163,6 @@ def test_interrupted_before_training_leaves_nothing(moment, tmp_path):
     assert process.returncode == 130
     assert err == "minigpt: interrupted; no file was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
-
-
-def test_the_training_script_is_the_same_function(trained):
-    folder, _ = trained
-    script = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--set", "model.max_len=0"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "model.max_len = 0" in done.stderr
 
 
 def test_without_options_the_default_configuration_is_read():

@@ -45,13 +45,6 @@ def test_a_source_that_is_too_long_is_said(pair_run):
     )
 
 
-def test_unknown_characters_are_said(pair_run):
-    done = called("translate", pair_run.path, "--text", "a b c", "--text", "a ß c")
-    assert done.stderr.splitlines() == [
-        "source 2: 1 of its characters are unknown to the tokenizer and are read as bytes"
-    ]
-
-
 def test_evaluate(pair_run, tmp_path):
     (tmp_path / "more.tsv").write_text("a b c d e\te d c b a\nb c d e f\tf e d c b\n")
     done = called("evaluate", pair_run.path, "--text", tmp_path / "more.tsv", "--json")

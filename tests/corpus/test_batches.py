@@ -56,17 +56,6 @@ def test_every_window_once_a_pass(n_tokens):
     assert len(offsets) > 1 and len(orders) == passes
 
 
-@pytest.mark.parametrize("offset", range(T))
-def test_the_last_window_ends_inside_the_text(monkeypatch, offset):
-    monkeypatch.setattr(
-        batches, "_pass_order", lambda s, p, windows: (offset, np.zeros(1, int), np.arange(windows))
-    )
-    for n_tokens in range(2 * T, 4 * T):
-        rows = windows_in_pass(n_tokens, T)
-        _, targets = training_batch(IDS[: n_tokens + 1], T, rows, 0, 0)
-        assert n_tokens - 2 * T < targets.max() <= n_tokens
-
-
 def test_batches_depend_only_on_seed_and_step():
     whole = collect(1, 0, 80)
     for first in (1, 27, 28, 79):

@@ -73,9 +73,3 @@ def test_cut_before_the_white_space_after_a_word():
     assert pieces == ["one two", "  three", "\n\nfour"]
     # The white space after the word may be the first byte that is left out.
     assert [piece for piece, _ in documents_of("one two three").pieces(7)] == ["one two", " three"]
-
-
-@pytest.mark.parametrize("text", ["x" * 1000, " " * 999 + "x", "€" * 400])
-def test_text_without_word_boundaries(text):
-    pieces = [piece for piece, _ in documents_of(text).pieces(100)]
-    assert "".join(pieces) == text and len(pieces) > 9

@@ -1,6 +1,5 @@
 """A text is measured, and what suits it is chosen."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from minigpt.corpus.fit import (
     speed_and_gpus,
 )
 from minigpt.corpus.token_store import open_corpus
-from minigpt.errors import UserError
 from tests.config.fitting import passes_of, steps_of
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
@@ -147,15 +145,3 @@ def test_the_gpus_that_are_used_are_counted(settings, gpus, monkeypatch, tmp_pat
     )
     fit_to_text(load_config({"training": settings}, text=[text_of(2_000, tmp_path)]))
     assert seen[0][2:] == (1e9 * max(1, gpus), gpus)
-
-
-@pytest.mark.parametrize("paths", ["book.txt", None, []])
-def test_paths_that_are_no_list_of_paths(paths):
-    with pytest.raises(UserError, match="paths = "):
-        config_for_text(paths)
-
-
-def test_what_was_chosen_is_logged(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "minigpt")
-    config_for_text([text_of(5_000, tmp_path)], ["training.epochs=3"])
-    assert "training.batch_size = 8" in caplog.text and "training.epochs" not in caplog.text

@@ -172,12 +172,6 @@ def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
     wrong, *others = refused("evaluate", "run", *given, cwd=".")
     assert "wrong.npy" in wrong and "99" in wrong
     assert [line[:17] for line in others] == ["minigpt: no.bin: ", "minigpt: d.jsonl:"]
-    Path("names.txt").write_text("a\nb\n")
-    missing = ["data.source=ids", 'data.paths=["none.npy"]', "tokenizer.kind=listed"]
-    missing = [f"--set={option}" for option in (*missing, "tokenizer.path=names.txt")]
-    done = called("train", *missing, "--run", "none")
-    assert done.stderr.startswith("minigpt: none.npy: ") and done.returncode == 2
-    assert "Chosen" not in done.stdout
     assert Run("run").config.tokenizer.path == str(tmp_path / "data" / "meta.pkl")
     (tmp_path / "data").rename(tmp_path / "moved")
     sampled = called("sample", "run", "--prompt", "art", "--max-new-tokens", "4", "--json")

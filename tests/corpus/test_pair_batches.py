@@ -88,24 +88,6 @@ def test_batches_cost_about_the_same(pairs):
     assert buckets.batches_in_pass == pytest.approx(500 / 32, abs=3)
 
 
-def test_the_division_into_buckets_is_optimal():
-    """Against all cuts of a few lengths."""
-    ids, sentences = made(60, seed=2, longest=8)
-    pairs = Pairs(ids, END, max_len=32)
-    longer = np.array([max(len(s), len(t)) + 1 for s, t in sentences])
-
-    def padded(cut):
-        total = 0
-        for part in (longer < cut, longer >= cut):
-            sides = (pairs.source_lengths[part], pairs.target_lengths[part])
-            total += part.sum() * sum(side.max(initial=0) for side in sides)
-        return total
-
-    best = min(padded(cut) for cut in range(2, 12))
-    buckets = Buckets(pairs, 10, 2)
-    assert best == sum(len(b.indices) * (b.shape.source + b.shape.target) for b in buckets.buckets)
-
-
 def test_pairs_that_are_too_long_are_skipped():
     ids, sentences = made(200, seed=4)
     pairs = Pairs(ids, END, max_len=8, start_id=START)

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 from pathlib import Path
 
 import datasets
@@ -13,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from minigpt.corpus import rows, text_files
+from minigpt.corpus import rows
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
@@ -83,12 +82,6 @@ def test_every_row_is_a_document(tmp_path, kind, monkeypatch):
         assert read(path, field="review") == TEXTS
 
 
-def test_lines_of_csv_may_end_with_cr(tmp_path):
-    content = separated(TEXTS, lineterminator="\r")
-    path = write(tmp_path / "a.csv", content)
-    assert read(path) == TEXTS and read(write(path, content.rstrip())) == TEXTS
-
-
 def test_a_folder_of_datasets_is_read_by_its_state(tmp_path):
     saved = datasets.Dataset.from_dict({"id": range(4), "review": TEXTS})
     saved.save_to_disk(tmp_path / "saved", num_shards=2)
@@ -150,47 +143,8 @@ def test_a_passage_is_found_in_its_row(tmp_path):
     )
 
 
-@pytest.fixture
-def standard_input(cache, monkeypatch):
-    """Sets what standard input contains."""
-    text_files.standard_input.cache_clear()
-
-    def contains(content: bytes):
-        text_files.standard_input.cache_clear()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-    yield contains
-    text_files.standard_input.cache_clear()
-
-
-def test_standard_input_is_kept_under_its_hash(standard_input, cache, monkeypatch):
-    standard_input("plain ä".encode())
-    assert read("-") == ["plain ä"] == read("-")
-    kept = text_files.recorded_path("-")
-    assert Path(kept).parent == cache / "stdin" and read(kept) == ["plain ä"]
-    before = TextFiles(["-"]).fingerprint()
-    standard_input("plain ä".encode())
-    assert TextFiles(["-"]).fingerprint() == before == TextFiles([kept]).fingerprint()
-    standard_input(json_lines(TEXTS).encode())
-    assert read("-") == TEXTS
-    assert len(list((cache / "stdin").iterdir())) == 2
-    for content in (b"", None):
-        standard_input(content or b"")
-        if content is None:
-            monkeypatch.setattr(sys, "stdin", None)
-        with pytest.raises(UserError, match="-: standard input"):
-            TextFiles(["-"])
-
-
 def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
     assert read(write(tmp_path / "a.csv", separated(TEXTS, delimiter=";"))) == TEXTS
-
-
-def test_zst_and_md_are_text_too(tmp_path):
-    text = "ä line\n" * 300_000
-    whole = write(tmp_path / "a.txt.zst", zstandard.compress(text.encode()))
-    assert read(whole) == [text]
-    assert read(write(tmp_path / "b.md", "# Title")) == ["# Title"]
 
 
 def test_the_fingerprint_depends_on_column_and_format(tmp_path):

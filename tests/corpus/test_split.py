@@ -1,10 +1,9 @@
 """The split into training and validation documents."""
 
-import numpy as np
 import pytest
 
 from minigpt.corpus.documents import Piece, ingest
-from minigpt.corpus.split import _group_equal, count_duplicates, split
+from minigpt.corpus.split import count_duplicates, split
 from minigpt.errors import UserError
 
 
@@ -87,16 +86,3 @@ def test_a_text_that_is_too_short(text):
 def test_tiny_shakespeare_is_split_at_the_usual_position(shared_data):
     train, val = split(documents_of((shared_data / "shakespeare.txt").read_text("utf-8")), 0.1)
     assert (train.bytes, val.bytes) == (1_003_854, 111_540)
-
-
-@pytest.mark.parametrize("different", [1, 2, 7, 60, 10**6])
-def test_equal_texts_are_grouped_by_first_occurrence(different):
-    drawn = np.random.default_rng(different).integers(different, size=100).tolist()
-    documents = ingest(Piece(b"x%d" % number, True) for number in drawn)
-    for step in (1, 2):
-        numbers = {}
-        expected = [numbers.setdefault(number, len(numbers)) for number in drawn[::step]]
-        assert _group_equal(documents, step).tolist() == expected
-    assert count_duplicates(documents, pairs=False) == 100 - len(set(drawn))
-    pairs = set(zip(drawn[::2], drawn[1::2], strict=True))
-    assert count_duplicates(documents, pairs=True) == 50 - len(pairs)

@@ -85,11 +85,11 @@ def test_a_damaged_store_is_written_again(tmp_path, name, messages):
         assert [path.name for path in second.path.parent.iterdir()] == [second.fingerprint]
 
 
-@pytest.mark.slow
-def test_simultaneous_builders(tmp_path, cache):
+def test_one_of_several_that_start_together_writes_the_store(tmp_path, cache):
     data = files(tmp_path, TEXTS)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: open_corpus(data, CHARACTERS), range(4)))
+    assert sorted(corpus.from_cache for corpus in found) == [False, True, True, True]
     for corpus in found:
         np.testing.assert_array_equal(corpus.train.ids, found[0].train.ids)
     assert [path.name for path in (cache / "tokens").iterdir()] == [found[0].fingerprint]

@@ -6,10 +6,8 @@ import pytest
 from minigpt.corpus import token_ids
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.split import split
-from minigpt.corpus.text_files import read_texts
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.corpus.token_store import even_sample, open_corpus, reopen_corpus
-from minigpt.errors import UserError
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files, pairs
 from tests.settings import data_config, tokenizer_config
@@ -18,10 +16,9 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.mark.parametrize("kind", ["character", "byte_pair"])
-def test_layout_of_whole_documents(tmp_path, cache, kind, messages):
+def test_layout_of_whole_documents(tmp_path, cache, kind):
     config = tokenizer_config(kind=kind, vocab_size=300)
     corpus = open_corpus(files(tmp_path, TEXTS), config)
-    lines = messages()
     train, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
     for part, documents in ((corpus.train, train), (corpus.val, val)):
         texts = [text for text, _ in documents.pieces()]
@@ -37,14 +34,6 @@ def test_layout_of_whole_documents(tmp_path, cache, kind, messages):
     )
     assert (corpus.train.documents, corpus.val.documents) == (18, 2)
     assert corpus.path == cache / "tokens" / corpus.fingerprint and not corpus.from_cache
-    assert any(f"learning the {kind} tokenizer" in line for line in lines)
-    size = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    assert [line for line in lines if "yields" in line] == [
-        f"the text yields only {size} tokens; using {size} instead of 300"
-    ] * (size < 300 and kind != "character")
-    # A small text is not "0.0 MB".
-    assert f"learning the {kind} tokenizer from {corpus.train.bytes} bytes" in lines
-    assert all("\n" not in line for line in lines)
 
 
 def test_layout_of_a_text_cut_in_two(tmp_path):
@@ -52,12 +41,6 @@ def test_layout_of_a_text_cut_in_two(tmp_path):
     assert decoded(corpus.train, corpus.tokenizer) == (["abcabcabc"], False)
     assert decoded(corpus.val, corpus.tokenizer) == (["a"], True)
     assert (corpus.train.tokens, corpus.val.tokens) == (9, 2)
-
-
-def test_unseen_characters_are_bytes(tmp_path):
-    corpus = open_corpus(files(tmp_path, ["a" * 90 + "ßßbbbbbb"]), CHARACTERS)
-    assert decoded(corpus.val, corpus.tokenizer)[0] == ["ßßbbbbbb"]
-    assert corpus.val.unknown_tokens == 0 and corpus.val.tokens == 4 + 6 + 1
 
 
 def test_large_vocabularies_need_uint32(tmp_path, monkeypatch):
@@ -107,19 +90,6 @@ def test_learning_from_an_even_sample(tmp_path, monkeypatch, messages):
     monkeypatch.setattr(CharacterTokenizer, "max_learn_bytes", 100)
     open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert any("from 100 bytes, an even sample of" in line for line in messages())
-
-
-def test_texts_to_evaluate(tmp_path):
-    corpus = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
-    part = encode_texts(read_texts([tmp_path / "text.txt"], "|"), corpus.tokenizer)
-    assert decoded(part, corpus.tokenizer) == (TEXTS, True)
-    assert (part.documents, part.bytes) == (20, sum(map(len, TEXTS)))
-    np.testing.assert_array_equal(encode_texts(TEXTS, corpus.tokenizer).ids, part.ids)
-    with pytest.raises(UserError, match="no such file"):
-        read_texts([tmp_path / "none"])
-    (tmp_path / "blank").write_text(" ")
-    with pytest.raises(UserError, match="white space"):
-        read_texts([tmp_path / "blank"])
 
 
 def test_notes_on_the_files_are_logged_whether_or_not_the_ids_are_stored(tmp_path, messages):

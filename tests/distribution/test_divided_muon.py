@@ -64,10 +64,3 @@ def test_the_work_is_balanced():
         assert [sum(group) for group in counts] == sizes
         work = np.array(costs) @ np.array(counts)
         assert work.max() == most
-
-
-def test_a_saved_one_is_loaded_as_muon():
-    """A model that was saved while several replicas trained it is loaded on one device."""
-    saved = keras.saving.serialize_keras_object(DividedMuon(OneOf(0, 2), adam_beta_2=0.9))
-    loaded = keras.saving.deserialize_keras_object(saved)
-    assert type(loaded) is Muon and loaded.adam_beta_2 == 0.9

@@ -62,7 +62,7 @@ class Chain:
         """Runs one more process, and checks the run directory after it.
 
         Args:
-          **fault: the fault to inject; see `Warm.start`.
+          **fault: the fault to inject; see `Warm.run`.
         """
         before = self.newest_step
         command = ["train", "--resume", "run"]

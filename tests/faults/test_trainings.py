@@ -9,7 +9,6 @@ from tests.faults.chain import Chain
 from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Ended, Warm
 
-Tally = Callable[..., None]
 # Operations of different kinds. The slow tests use all operations.
 SOME_GAPS = (
     "rename .scratch/run",
@@ -23,7 +22,7 @@ SOME_WRITES = SOME_GAPS[1::2]
 
 
 def test_killed_in_some_gaps_and_a_full_disk_at_some_writes(
-    warm: Warm, undisturbed: Chain, faults_folder: Path, tally: Tally
+    warm: Warm, undisturbed: Chain, faults_folder: Path
 ):
     chain = Chain(warm, faults_folder / "some", no_export=True)
     for name in SOME_GAPS:
@@ -35,15 +34,11 @@ def test_killed_in_some_gaps_and_a_full_disk_at_some_writes(
         assert "run: cannot be written: No space left on device; " in ended.err
         assert "the last checkpoint is run/checkpoints/step-" in ended.err or chain.newest_step < 0
     assert chain.go_on().status == 0
-    kills, faults = len(SOME_GAPS), len(SOME_WRITES)
-    tally(rounds=kills + faults + 1, kills=kills, faults=faults)
     chain.assert_ended_like(undisturbed)
 
 
 @pytest.mark.slow
-def test_killed_in_every_gap(
-    warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
-):
+def test_killed_in_every_gap(warm: Warm, undisturbed_with_export: Chain, faults_folder: Path):
     stopped = stop_everywhere(
         warm,
         faults_folder / "gap",
@@ -52,13 +47,12 @@ def test_killed_in_every_gap(
         lambda name: True,
         lambda name, ended: ended.was_killed,
     )
-    tally(rounds=stopped.rounds, kills=stopped.stops)
     assert stopped.stops >= 100 and not stopped.never_reached, stopped
 
 
 @pytest.mark.slow
 def test_the_disk_is_full_at_every_write(
-    warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
+    warm: Warm, undisturbed_with_export: Chain, faults_folder: Path
 ):
     stopped = stop_everywhere(
         warm,
@@ -68,7 +62,6 @@ def test_the_disk_is_full_at_every_write(
         lambda name: name.startswith(NEEDS_SPACE),
         lambda name, ended: name in ended.operations,
     )
-    tally(rounds=stopped.rounds, faults=stopped.stops)
     assert stopped.stops >= 40 and not stopped.never_reached, stopped
 
 
@@ -97,7 +90,7 @@ def stop_everywhere(
       warm: forks the processes.
       folder: the prefix of the runs' folders.
       reference: an undisturbed run.
-      fault: the name of the fault to inject; see `Warm.start`.
+      fault: the name of the fault to inject; see `Warm.run`.
       counts: whether to stop at the operation of this name.
       has_stopped: whether a process has reached the operation.
     """

@@ -4,10 +4,8 @@ An import takes seconds, a fork almost no time. A forked process can be killed a
 job is a line of JSON on standard input, its result a line on standard output.
 """
 
-import ctypes
 import errno
 import importlib
-import itertools
 import json
 import os
 import select
@@ -16,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -25,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.errors import UserError
 from tests.faults.operations import NEEDS_SPACE, watched
 
 # Far more than any job needs, on a busy machine too.
@@ -61,7 +57,7 @@ class Ended:
 
 
 class Warm:
-    """Runs `minigpt` commands and Python functions in forked processes."""
+    """Runs `minigpt` commands in forked processes."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -80,51 +76,38 @@ class Warm:
         self._process.stdin.close()
         self._process.wait(MAX_SECONDS)
 
-    def start(
+    def run(
         self,
-        command: Sequence[str] | str,
+        command: Sequence[str],
         folder: Path,
         *,
         watch: Sequence[Path] = (),
         kill_before: str | None = None,
         full_from: str | None = None,
-        kill_after: float | None = None,
-        terminate_after: float | None = None,
         **more: Any,
-    ) -> None:
-        """Starts a job; `end` waits for it.
+    ) -> Ended:
+        """Runs a job to its end.
 
         Args:
-          command: arguments of `minigpt`, or "module:function", which gets the job's dictionary.
+          command: arguments of `minigpt`.
           folder: its working directory, which also contains its cache folder.
           watch: the folders whose operations are observed.
           kill_before: the operation before which it is killed.
           full_from: the first operation that finds the disk full.
-          kill_after: seconds after which it is killed from outside.
-          terminate_after: seconds after which SIGTERM is sent.
-          **more: options of the function and of `_prepare`.
+          **more: options of `_prepare` and `_fault`.
         """
         job = {
-            "command": command if isinstance(command, str) else [str(word) for word in command],
+            "command": command,
             "folder": str(folder),
             "watch": [str(folder) for folder in watch],
             "kill_before": kill_before,
             "full_from": full_from,
-            "kill_after": kill_after,
-            "terminate_after": terminate_after,
             **more,
         }
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-
-    def end(self) -> Ended:
-        assert self._process.stdout is not None
         return Ended(**json.loads(self._process.stdout.readline()))
-
-    def run(self, command: Sequence[str] | str, folder: Path, **options: Any) -> Ended:
-        self.start(command, folder, **options)
-        return self.end()
 
 
 def _serve() -> None:
@@ -150,34 +133,21 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
         child = os.fork()
         if not child:
             _be_the_job(job, names)
-        hung = _watch_over(child, job)
+        hung = _hangs(child)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         read = {name: path.read_text("utf-8", "replace") for name, path in names.items()}
     operations = read.pop("operations").splitlines()
     return {"status": status, "hung": hung, "operations": operations, **read}
 
 
-def _watch_over(child: int, job: dict[str, Any]) -> bool:
-    """Sends the requested signals; returns whether the job hung and was killed."""
-    handle, began = os.pidfd_open(child), time.monotonic()
-    moments = [
-        (job["terminate_after"], signal.SIGTERM),
-        (job["kill_after"], signal.SIGKILL),
-        (MAX_SECONDS, signal.SIGKILL),
-    ]
-    ended = select.poll()
-    ended.register(handle, select.POLLIN)
+def _hangs(child: int) -> bool:
+    """Waits for a job; returns whether it did not end and was killed."""
+    handle = os.pidfd_open(child)
     try:
-        for seconds, number in moments:
-            if seconds is None:
-                continue
-            left = max(0.0, seconds - (time.monotonic() - began))
-            if ended.poll(left * 1000):
-                return False
-            os.kill(child, number)
-            if number == signal.SIGKILL:
-                return seconds == MAX_SECONDS
-        return False
+        ended, _, _ = select.select([handle], [], [], MAX_SECONDS)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        return not ended
     finally:
         os.close(handle)
 
@@ -196,7 +166,11 @@ def _be_the_job(job: dict[str, Any], names: dict[str, Path]) -> None:
         before = _fault(job, lambda name: os.write(log, f"{name}\n".encode()))
         folders = [Path(folder) for folder in job["watch"]]
         with watched(folders, before) if folders else nullcontext():
-            status = _do(job)
+            sys.argv = ["minigpt", *job["command"]]
+            from minigpt.__main__ import main
+
+            main()
+        status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else bool(end.code)
     except BaseException:
@@ -220,37 +194,11 @@ def _prepare(job: dict[str, Any]) -> None:
         pipeline.export_best = lambda *_: {}
         # Compiling takes longer than generating so few tokens.
         CachedGPT.jit_compile = NEVER_COMPILED
-    if job.get("clock_goes_back"):
-        real, moments = time.time, itertools.count()
-        time.time = lambda: real() - 3600 * next(moments)
-    if job.get("no_privileges") and os.getuid() == 0:
-        # File modes now apply to root. (Another user may have no access to the Python environment.)
-        version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-        if ctypes.CDLL(None, use_errno=True).capset(version, nothing):
-            raise OSError(ctypes.get_errno(), "capset")
-
-
-def _do(job: dict[str, Any]) -> int:
-    command = job["command"]
-    if isinstance(command, str):
-        module, function = command.split(":")
-        try:
-            getattr(importlib.import_module(module), function)(job)
-        except UserError as error:
-            for problem in error.problems:
-                print(f"minigpt: {problem}", file=sys.stderr)
-            return 2
-        return 0
-    sys.argv = ["minigpt", *command]
-    from minigpt.__main__ import main
-
-    main()
-    return 0
 
 
 def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], None]:
-    """Returns the function that injects the job's fault. With any error but ENOSPC, every change fails."""
-    is_full, number = False, job.get("errno", errno.ENOSPC)
+    """Returns the function that injects the job's fault."""
+    is_full = False
 
     def before(name: str) -> None:
         nonlocal is_full
@@ -260,8 +208,8 @@ def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], No
         if name == job.get("remove_before"):
             shutil.rmtree(job["removed"])
         is_full = is_full or name == job["full_from"]
-        if is_full and (number != errno.ENOSPC or name.startswith(NEEDS_SPACE)):
-            raise OSError(number, os.strerror(number))
+        if is_full and name.startswith(NEEDS_SPACE):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     return before
 

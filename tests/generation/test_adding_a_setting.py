@@ -1,36 +1,22 @@
 """The example of docs/adding-a-sampling-setting.md, applied to a copy of the package."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import minigpt
+from tests.extending import ExtendedPackage
 
-PACKAGE = Path(minigpt.__file__).parent
-DOCUMENT = PACKAGE.parent / "docs" / "adding-a-sampling-setting.md"
 # Runs in the copy.
 CODE = """
-import contextlib, io, sys
-from pathlib import Path
-import pytest
+import io
 import tensorflow as tf
+import pytest
 from rich.console import Console
-import minigpt
 from minigpt.errors import UserError
-from tests.cli.running import called
-from tests.conftest import nothing_compiled, tiny_settings
+from tests.conftest import tiny_settings, tiny_text
 
-assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
-uncompiled = contextlib.ExitStack()
-uncompiled.enter_context(nothing_compiled())
+Path("text.txt").write_text(tiny_text(), encoding="utf-8")
 sizes = {"block": "pre_norm", "max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
 settings = tiny_settings(
-    Path(sys.argv[1]),
+    Path("text.txt"),
     model=sizes,
     training={"epochs": 1, "steps_per_epoch": 30},
     sampling={"prompts": ["Ana"], "top_k": 0, "epsilon_cutoff": 0.05},
@@ -55,21 +41,12 @@ assert (done.returncode, done.stderr) == (0, ""), done
 sample = tf.saved_model.load("exported").signatures["sample"]
 names = sample.structured_input_signature[1]
 assert "epsilon_cutoff" in names
-print("done")
 """
 
 
 @pytest.mark.slow
-def test_a_filter_is_two_files_and_is_trained_sampled_and_exported(tiny_file, tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "minigpt", ignore=shutil.ignore_patterns("__pycache__"))
-    (example,) = re.findall(r"```diff\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    files = re.findall(r"^\+\+\+ b/(.*)$", example, re.MULTILINE)
+def test_a_filter_is_two_files_and_is_trained_sampled_and_exported(tmp_path):
+    package = ExtendedPackage(tmp_path)
+    (files,) = package.apply("adding-a-sampling-setting.md")
     assert files == ["minigpt/config/sampling.py", "minigpt/generation/sampling.py"]
-    # The package is the copy; `tests` are those here.
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{PACKAGE.parent}"}
-    environment["GIT_CEILING_DIRECTORIES"] = "/"
-    command = ["git", "apply", "-"]
-    subprocess.run(command, input=example, text=True, cwd=tmp_path, env=environment, check=True)
-    command = [sys.executable, "-c", CODE, str(tiny_file)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
+    package.python(CODE)

@@ -69,22 +69,6 @@ def test_with_enough_beams_the_best_continuation_is_found(length_penalty):
         np.testing.assert_allclose([s for _, s in row], [s for _, s in expected], rtol=1e-4)
 
 
-def test_more_beams_find_what_greedy_misses():
-    # The likeliest first token leads into a flat row, the second one to a sure end.
-    table = np.log([[0.01, 0.55, 0.44], [0.3, 0.36, 0.34], [0.98, 0.01, 0.01]])
-    assert search([[table] * 2], 1, 2)[0][0][0] == (1, 1)
-    assert search([[table] * 2], 2, 2)[0][0][0] == (2,)
-
-
-def test_a_row_does_not_depend_on_its_batch():
-    tables = random_tables(6, seed=2)
-    tables[3, ..., END] += 6  # one row ends long before the others
-    together = search(tables, 3, 6, 0.6)
-    for table, row in list(zip(tables, together, strict=True))[2:4]:
-        alone = search([table], 3, 6, 0.6)[0]
-        assert [tokens for tokens, _ in row] == [tokens for tokens, _ in alone]
-
-
 @pytest.mark.parametrize(("rows", "new"), [(0, 3), (2, 0)])
 def test_nothing_to_search(rows, new):
     found = search(random_tables(rows), 2, new)

@@ -4,8 +4,6 @@ XLA compiles the loops again for each number of rows, of banned tokens, and capa
 So tests share a decoder, and decode PROMPTS by 12 tokens.
 """
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -79,17 +77,6 @@ def plain_decoder(model) -> Decoder:
     return without_xla(model, [0])
 
 
-@contextlib.contextmanager
-def changed(variable, value):
-    """Changes a weight of the shared model."""
-    before = variable.numpy()
-    variable.assign(value)
-    try:
-        yield
-    finally:
-        variable.assign(before)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -136,29 +123,6 @@ def test_a_large_head_gives_the_same(monkeypatch, kind):
     logits, _ = steps.step(ids, tf.constant([8]), steps.prefill(ids, 8), is_banned)
     expected = np.where(is_banned, -np.inf, model(ids)[:, -1])
     np.testing.assert_allclose(logits, expected, atol=1e-5)
-
-
-def test_a_row_does_not_depend_on_its_batch(decoder, plain_decoder):
-    seeds = [5, 6, 7, 8]
-    together = continuation(decoder, PROMPTS, 12, seeds=seeds)
-    for prompt, seed, expected in zip(PROMPTS, seeds, together, strict=True):
-        found = continuation(plain_decoder, [prompt], 12, seeds=[seed], all_bans=False)
-        assert found == [expected]
-    others = continuation(
-        decoder, [[7], PROMPTS[1], PROMPTS[3], PROMPTS[1]], 12, seeds=[1, 6, 2, 6]
-    )
-    assert others[1] == others[3] == together[1]
-
-
-def test_stops_at_the_end_token(decoder, model):
-    with changed(model.head.bias, tf.one_hot(END, VOCAB_SIZE) * 100):
-        assert continuation(decoder, PROMPTS, 12) == [[]] * 4
-
-
-def test_tokens_of_never_sampled_ids_are_never_generated(decoder, model):
-    bias = tf.one_hot(0, VOCAB_SIZE, on_value=100.0) + tf.one_hot(4, VOCAB_SIZE) * 90
-    with changed(model.head.bias, bias):
-        assert [set(ids) for ids in continuation(decoder, PROMPTS, 12)] == [{4}] * 4
 
 
 def test_nothing_to_add_and_no_rows(plain_decoder):
@@ -213,16 +177,6 @@ def test_repetition_is_penalized_in_prompt_and_continuation(decoder, model):
     found = continuation(decoder, PROMPTS, 12, repetition_penalty=3.0, **how)
     assert found == expected
     assert found != continuation(decoder, PROMPTS, 12, **how)
-
-
-def test_banned_tokens_are_never_generated(decoder):
-    free = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4])
-    banned = [END, *(ids[0] for ids in free if ids)]
-    assert len(banned) > 2
-    held = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4], banned=banned)
-    assert [len(ids) for ids in held] == [12] * 4
-    assert not set(banned) & {token for ids in held for token in ids}
-    assert continuation(decoder, PROMPTS, 12, banned=list(range(VOCAB_SIZE))) == [[]] * 4
 
 
 def log_probabilities(model, ids, banned):

@@ -141,23 +141,6 @@ def test_the_context_of_a_model_whose_input_has_any_length(count, attributes, ma
     assert build_decoder(model, tokenizer, max_len=1).model.max_len == 1
 
 
-def test_settings_of_sampling_apply(tokenizer):
-    decoder = build_decoder(sequential(tokenizer.vocab_size), tokenizer)
-
-    def texts(**settings):
-        how = {"max_new_tokens": 20, "top_k": 0, "temperature": 5.0, **settings}
-        return [s.text for s in samples(decoder, tokenizer, ["Ana"], [3], 2, **how)]
-
-    free = texts()
-    assert free == texts() and free[0] != free[1]
-    stop = free[0][5:7]
-    assert texts(stop=[stop])[0] == free[0][: free[0].index(stop)]
-    banned = tokenizer.encode(free[0][0]).tolist()
-    assert free[0][0] not in texts(banned_tokens=banned)[0]
-    # Untrained bytes are never drawn.
-    assert not set(tokenizer.encode("".join(free)).tolist()) & set(tokenizer.byte_ids)
-
-
 def gpt(vocab_size):
     return build_gpt(GPTConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size)
 

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from minigpt.generation.translation import Translator, translate_ids
 from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
@@ -64,14 +63,6 @@ def test_a_sentence_does_not_depend_on_its_batch(translator):
         for source, ids in zip(SOURCES, together, strict=True):
             (alone,) = translate_ids(translator, [source], 6, beams)
             assert alone.tolist() == ids.tolist()
-
-
-def test_the_padding_of_a_source_has_no_effect(translator):
-    def found(padding):
-        ids = tf.constant([[3, 5, END, padding, padding]])
-        return translator.translate(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
-
-    assert found(END) == found(11)
 
 
 def test_enough_beams_find_the_best_of_all(model, translator):

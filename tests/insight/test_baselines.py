@@ -12,15 +12,14 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.insight import baselines
 from minigpt.insight.baselines import (
+    bigram_baseline,
     bigram_loss,
-    evaluation_baselines,
     held_out_likeness,
     ngram_baselines,
     ngram_loss,
     ppmd_bits_per_byte,
     read_texts,
 )
-from minigpt.runs.analysis import Baselines
 from tests.conftest import letters, tiny_text
 from tests.corpus.stores import decoded
 
@@ -119,13 +118,6 @@ def test_published_scores_of_shakespeare(shared_data):
     assert found == pytest.approx(2.026, abs=0.005)
 
 
-def test_the_training_text_is_known():
-    """What stands in it takes almost no space."""
-    text = "".join(random.Random(1).choices("abcdefgh", k=4000)).encode()
-    assert ppmd_bits_per_byte(text, text[1000:3000]) < 0.2
-    assert ppmd_bits_per_byte(b"x", text) > 2.9  # 3 bits for one of 8 letters.
-
-
 def opened(tmp_path, text, **settings):
     file = tmp_path / "text.txt"
     file.write_text(text, encoding="utf-8")
@@ -151,8 +143,8 @@ def test_one_document_that_is_cut(tmp_path):
 def test_a_lossy_tokenizer_has_no_bits_per_byte(tmp_path):
     corpus, config = opened(tmp_path, tiny_text(), tokenizer={"kind": "word", "vocab_size": 100})
     assert read_texts(corpus, config) is None
-    found, ngrams = evaluation_baselines(corpus, config), ngram_baselines(corpus, config)
-    assert max(found.bigram, ngrams["ngram"]) < found.unigram < found.uniform
+    bigram, ngrams = bigram_baseline(corpus, config), ngram_baselines(corpus, config)
+    assert max(bigram, ngrams["ngram"]) < math.log(corpus.tokenizer.vocab_size)
     assert list(ngrams) == ["ngram"]
 
 
@@ -184,13 +176,12 @@ def test_short_texts_are_not_compared():
     assert held_out_likeness(train, val[:-1], 12) is None
 
 
-def test_evaluation_baselines(tmp_path):
+def test_baselines_of_a_text(tmp_path):
     corpus, config = opened(tmp_path, tiny_text(), tokenizer=TOKENIZERS["byte_pair"])
-    found = evaluation_baselines(corpus, config)
     train, val = corpus.train.ids.tolist(), corpus.val.ids.tolist()
     vocab_size = corpus.tokenizer.vocab_size
-    assert found.uniform == math.log(vocab_size)
-    assert found.bigram == pytest.approx(plain_bigram_loss(train, val, vocab_size))
+    expected = plain_bigram_loss(train, val, vocab_size)
+    assert bigram_baseline(corpus, config) == pytest.approx(expected)
     ngrams = ngram_baselines(corpus, config)
     assert ngrams["ngram"] == ngram_loss(corpus.train.ids, corpus.val.ids, vocab_size)
     bits = ngrams["ngram"] * corpus.val.tokens / math.log(2) / corpus.val.bytes
@@ -245,14 +236,11 @@ def test_pairs_are_scored_by_their_targets(tmp_path):
         for side in sides
     )
     expected = plain_bigram_loss(train, val, tokenizer.vocab_size)
-    found = evaluation_baselines(corpus, config)
-    assert found.bigram == pytest.approx(expected, rel=1e-9)
-    assert found.bigram < found.unigram < found.uniform
+    assert bigram_baseline(corpus, config) == pytest.approx(expected, rel=1e-9)
 
 
 def test_no_pair_fits(tmp_path):
     corpus, config, _ = opened_pairs(tmp_path, max_len=2)
     assert read_texts(corpus, config) is None
-    expected = Baselines(uniform=math.log(corpus.tokenizer.vocab_size))
-    assert evaluation_baselines(corpus, config) == expected
+    assert bigram_baseline(corpus, config) is None
     assert ngram_baselines(corpus, config) == {"ngram": None}

@@ -1,6 +1,5 @@
 """Nothing is suspicious about real texts; their own ends are like the rest, and those of others are not."""
 
-import tarfile
 from itertools import islice
 from pathlib import Path
 
@@ -38,18 +37,6 @@ def test_shakespeare_is_good(shared_data, tmp_path):
     text = (shared_data / "shakespeare.txt").read_text()
     assert check_text(*opened(tmp_path, text)) == []
     assert kinds(blocks_of(text.split("\n\n"))) == []
-
-
-def test_pairs_are_good(shared_data):
-    lines = (shared_data / "eng-deu.tsv").read_text().splitlines()
-    assert kinds(blocks_of([s for line in lines for s in line.split("\t")[:2]])) == []
-
-
-def test_reviews_are_good(shared_data):
-    with tarfile.open(shared_data / "aclImdb_v1.tar.gz") as archive:
-        files = (archive.extractfile(m) for m in archive if m.isfile() and "/train/" in m.name)
-        texts = [file.read().decode() for _, file in zip(range(5000), files, strict=False) if file]
-    assert kinds(blocks_of(texts)) == []
 
 
 @pytest.fixture(scope="module")

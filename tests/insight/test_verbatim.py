@@ -148,12 +148,6 @@ def test_no_passage_crosses_an_unknown_word():
         assert bool(positions(spans[0]) & {20}) == (word == "cold"), word
 
 
-def test_a_repeated_line_ends_in_time():
-    line = "abc def gha bcd efg hij abc def gha bcd efg hij\n"
-    copies, _ = search(CHARACTERS, [line * 2000], [line * 20] * 20)
-    assert copies.spans == [[(0, 20 * len(line) - 1)]] * 20
-
-
 def test_no_texts():
     """A model of pairs may have no held-out pair that fits it."""
     assert search(CHARACTERS, ["abc " * 20], [])[0] == Copies()

@@ -1,7 +1,7 @@
 """Initial weights and first losses for a seed are those of earlier versions.
 
-They were recorded when each matrix was first drawn by itself; `layers/test_keras_examples.py` compares
-the distribution with that of Keras' layers. They change if the order or the number of initializers, layers
+They were recorded when each matrix was first drawn by itself, with the distribution of Keras' layers. They
+change if the order or the number of initializers, layers
 or random operations changes; old seeds would then give other models. The losses are those of models without
 dropout, and of an Adam that turns the gradient of a token table into a matrix first: Keras' Adam squares
 the gradient of every occurrence of a token before it adds them up.

@@ -133,21 +133,6 @@ def test_other_losses_are_computed_by_keras(compiled):
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
 
 
-def test_integers_of_numpy_train_like_int32():
-    trained = []
-    for dtype in ("int32", "int64"):
-        model, (inputs, targets) = gpt(False)
-        weights = np.resize([1, 0, 3], (5, 1)).astype(dtype)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("sgd", loss=loss, jit_compile=False)
-        assert model.uses_chunked_loss
-        targets = targets.astype(dtype)
-        model.fit(inputs.astype(dtype), targets, sample_weight=weights, batch_size=5, verbose=0)
-        trained.append(model.get_weights())
-    for a, b in zip(*trained, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_weights_of_another_shape_are_refused():
     model, (inputs, targets) = gpt(False)
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))

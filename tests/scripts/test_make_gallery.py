@@ -1,6 +1,5 @@
 """The gallery: two tiny models from the text to the index, what is kept, and what is skipped."""
 
-import random
 import re
 import sys
 
@@ -48,13 +47,6 @@ def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla)
     assert page.is_file()
 
 
-def test_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
-    (tmp_path / "python").mkdir()
-    (tmp_path / "python" / "config.toml").touch()
-    monkeypatch.setattr(minigpt, "resume", lambda path: path)
-    assert make_gallery.trained("python", tmp_path, None) == tmp_path / "python"
-
-
 @pytest.mark.parametrize(
     ("name", "option"), [("shakespeare", "shakespeare"), ("translation", "pairs")]
 )
@@ -65,13 +57,3 @@ def test_a_text_that_is_missing(name, option, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(f"MINIGPT_{option.upper()}", str(tmp_path / "none.txt"))
     gallery(monkeypatch, tmp_path, "--only", name)
     assert f"{name}: skipped: " in (shown := capsys.readouterr().out) and "none.txt" in shown
-
-
-def test_a_recipe_uses_its_ingredients():
-    recipes = [make_gallery.recipe(random.Random(seed)) for seed in range(50)]
-    assert len(set(recipes)) == 50
-    for text in recipes:
-        steps = text.partition("\n1. ")[2]
-        named = re.findall(r"^- \d+ (?:g of )?(\w+)$", text, re.MULTILINE)
-        assert len(named) == 3 and all(f"the {name}" in steps for name in named)
-        assert text.lower().startswith(named[0][:-1])

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.release import PROJECTS, read_release, with_absolute_links
+from scripts.release import read_release, with_absolute_links
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOW = ROOT / ".github/workflows/release.yml"
 
 
 @pytest.fixture
@@ -71,26 +70,9 @@ def test_the_address_of_the_repository_is_filled_in(checkout):
     assert any("OWNER should be the owner" in problem for problem in read_release(root)[0])
 
 
-def test_the_address_of_the_site_is_filled_in(checkout):
-    root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
-    (root / "mkdocs.yml").write_text("site_url: https://example.org/minigpt/\n")
-    assert any(problem.startswith("mkdocs.yml: site_url: ") for problem in read_release(root)[0])
-
-
 @pytest.mark.parametrize(("tag", "count"), [("v1.2.3", 0), ("v1.2.4", 1)])
 def test_the_tag_is_compared(checkout, monkeypatch, tag, count):
     root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
     monkeypatch.setenv("GITHUB_REF_TYPE", "tag")
     monkeypatch.setenv("GITHUB_REF_NAME", tag)
     assert len(read_release(root)[0]) == count
-
-
-def test_the_workflow_publishes_both_distributions_without_a_password():
-    if not WORKFLOW.exists():
-        pytest.skip("a source distribution has no workflows")
-    _, _, publish = WORKFLOW.read_text(encoding="utf-8").partition("\n  publish:\n")
-    assert "  environment: pypi\n" in publish and "id-token: write\n" in publish
-    assert f"project: [{', '.join(PROJECTS)}]\n" in publish
-    assert "packages-dir: dist/${{ matrix.project }}\n" in publish
-    # It would be used in place of trusted publishing.
-    assert "password:" not in publish

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.config import SECTIONS, EncoderDecoderConfig, load_config
+from minigpt.config import SECTIONS, load_config
 from minigpt.config.schema import variants
 from minigpt.errors import UserError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from make_settings_page import FILE, page, toml
+from make_settings_page import FILE, page
 
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -34,28 +34,6 @@ def test_every_setting_is_listed_with_a_description():
     assert {row[0] for row in rows} == expected
     for name, _, default, _, description in rows:
         assert default and description, name
-
-
-@pytest.mark.parametrize("kind, source", [("gpt", "files"), ("encoder_decoder", "pairs")])
-@pytest.mark.parametrize("block", ["post_norm", "pre_norm", "modern"])
-def test_the_tables_of_a_kind_hold_its_defaults_with_each_block(kind, source, block):
-    part = FILE.read_text(encoding="utf-8").split(f'### model.kind = "{kind}"\n')[1]
-    tables = re.findall(r"(?:^\|.*\n)+", part.split("\n## ")[0].split("\n### ")[0], re.MULTILINE)
-    defaults, by_block = (
-        {
-            row[0]: row
-            for row in ([c.strip() for c in line.split("|")[1:]] for line in of.splitlines())
-        }
-        for of in tables
-    )
-    column = by_block["setting"].index(f'`"{block}"`')
-    given = {"data": {"source": source, "paths": ["x"]}, "model": {"kind": kind, "block": block}}
-    model = load_config(given).model
-    for name in EncoderDecoderConfig.model_fields:
-        cells = f"`model.{name}`"
-        if name != "block" and cells in defaults:
-            listed = by_block[cells][column] if cells in by_block else defaults[cells][2]
-            assert listed == toml(getattr(model, name)), name
 
 
 @pytest.mark.parametrize(

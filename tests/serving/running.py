@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -113,3 +114,25 @@ def serving(
     finally:
         process.kill()
         process.wait()
+
+
+def changed(**constants: float) -> str:
+    """Returns a program that runs the command line with other constants of the server."""
+    lines = [f"server.{name} = {value}" for name, value in constants.items()]
+    start = "from minigpt.__main__ import main; main()"
+    return "\n".join(["from minigpt.serving import server", *lines, start])
+
+
+def sent(
+    served: Served, head: str, body: Any = None, options: tuple[int, ...] = ()
+) -> socket.socket:
+    """Returns a connection on which a request has been sent."""
+    connection = socket.socket()
+    if options:
+        connection.setsockopt(*options)
+    connection.settimeout(60)
+    connection.connect((served.host, served.port))
+    data = b"" if body is None else json.dumps(body).encode()
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if data else ""
+    connection.sendall(f"{head}\r\nHost: localhost\r\n{kind}\r\n".encode() + data)
+    return connection

@@ -4,12 +4,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import openai
-import pytest
-
-from minigpt.serving.generation import Describer
-from minigpt.targets.gguf.instance import Choice
-from minigpt.tokenizers.vocabulary import Vocabulary
 
 PROMPT = "Ana sat"
 
@@ -153,22 +147,6 @@ def test_parts_of_characters(server, model):
     assert found["text_offset"][-1] == len(choice["text"]) - 1
 
 
-def test_tokens_of_the_same_text():
-    """A character may have a token of its own, and one as a byte: the more probable one is listed."""
-
-    class Letters(Vocabulary):
-        def encode(self, text):
-            raise AssertionError("only decoded")
-
-    tokenizer = Letters([b"a", b"a", b"b", b""])
-    tokenizer.end_id, tokenizer.unknown_id = 3, None
-    choice = Choice(0.2, (0, 1, 2), (0.5, 0.3, 0.2))
-    assert Describer(tokenizer, [], 3).push(2, choice).top == {
-        "a": math.log(0.5),
-        "b": math.log(0.2),
-    }
-
-
 def test_streamed_logprobs(client):
     options = {"model": "tiny", "prompt": PROMPT, "max_tokens": 12, "seed": 1, "logprobs": 2}
     whole = client.completions.create(**options, echo=True).choices[0].logprobs
@@ -205,10 +183,3 @@ def test_without_a_seed(server):
         for _ in range(4)
     }
     assert len(texts) > 1
-
-
-def test_errors_of_the_client(client):
-    with pytest.raises(openai.BadRequestError, match="max_tokens"):
-        client.completions.create(model="tiny", prompt="x", max_tokens=-1)
-    with pytest.raises(openai.NotFoundError, match="tiny"):
-        client.completions.create(model="another", prompt="x")

@@ -1,6 +1,5 @@
 """Connections: half-closed, malformed, too many, and answers that nobody reads; a run that is deleted."""
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -8,42 +7,19 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from minigpt.serving.generation import Generation, TextRequest
-from minigpt.serving.scheduler import Computation, Scheduler
-from minigpt.targets.gguf.settings import Settings
-from tests.serving.running import Served, checked_error, serving
+from tests.serving.running import Served, changed, checked_error, sent, serving
 from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 
 
 @pytest.fixture(scope="module")
 def impatient(tiny_run) -> Iterator[Served]:
     """A server with short limits of time, and few connections."""
-    program = (
-        "from minigpt.serving import server\n"
-        "server._PROBE_SECONDS, server._READ_SECONDS, server._MOST_CONNECTIONS = 0.02, 1, 5\n"
-        "from minigpt.__main__ import main; main()"
-    )
+    program = changed(_PROBE_SECONDS=0.02, _READ_SECONDS=1, _MOST_CONNECTIONS=5)
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
         yield served
-
-
-def sent(
-    served: Served, head: str, body: Any = None, options: tuple[int, ...] = ()
-) -> socket.socket:
-    """Returns a connection on which a request has been sent."""
-    connection = socket.socket()
-    if options:
-        connection.setsockopt(*options)
-    connection.settimeout(60)
-    connection.connect((served.host, served.port))
-    data = b"" if body is None else json.dumps(body).encode()
-    kind = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if data else ""
-    connection.sendall(f"{head}\r\nHost: localhost\r\n{kind}\r\n".encode() + data)
-    return connection
 
 
 def answer(connection: socket.socket) -> tuple[int, bytes]:
@@ -80,26 +56,6 @@ def test_a_client_that_closes_its_side_gets_its_answer(impatient, model, protoco
     text = "".join(json.loads(event)["choices"][0]["text"] for event in events)
     assert text == expected["choices"][0]["text"]
     wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
-
-
-def test_what_is_sent_meanwhile(impatient, model):
-    """Both kinds of probes are sent: "100 Continue", and a comment in a stream that waits for a slot."""
-    fields = long_text(model)
-    running = [sent(impatient, "POST /v1/completions HTTP/1.1", {**fields, "n": 16})]
-    wait_until(lambda: impatient.metric("minigpt_running_texts") == 16)
-    for stream, expected in ((False, b"HTTP/1.1 100 Continue\r\n\r\n"), (True, b"\r\n:\n\n\r\n")):
-        waiting = sent(impatient, "POST /v1/completions HTTP/1.1", {**fields, "stream": stream})
-        running.append(waiting)
-        waiting.shutdown(socket.SHUT_WR)
-        received = b""
-        while received.count(expected) < 3:
-            data = waiting.recv(1000)
-            assert data
-            received += data
-    for connection in running:
-        connection.close()
-    wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
-    assert impatient.metric("minigpt_waiting_texts") == 0
 
 
 @pytest.mark.parametrize(
@@ -166,37 +122,3 @@ def test_a_run_that_is_deleted(tiny_run, tmp_path):
         page = served.ask("/")
         shutil.rmtree(run)
         assert served.ask("/") == page and page[0] == 200
-
-
-def test_cancelled_work_is_not_done(tiny_run, model):
-    """What waits leaves the queue; what runs ends."""
-
-    async def cancelled() -> None:
-        scheduler = Scheduler(tiny_run.portable_file, 1, 1, most_tokens=2**20, most_waiting=3)
-        settings = Settings(max_new_tokens=1_000_000)
-        prompt = model.tokenizer.encode("Ana").tolist()
-        request = TextRequest(prompt, settings, 0, {model.tokenizer.end_id: -100.0})
-        event = asyncio.Event()
-        running, waiting = (
-            Generation(request, model.tokenizer, event, streams=True) for _ in range(2)
-        )
-        called: list[int] = []
-        computations = [Computation(lambda engine, i=i: called.append(i)) for i in range(2)]
-        scheduler.start(asyncio.get_running_loop())
-        try:
-            scheduler.submit([running])
-            await asyncio.wait_for(event.wait(), 30)
-            scheduler.submit([waiting, *computations])
-            scheduler.cancel([waiting, computations[0]])
-            await asyncio.wait_for(asyncio.wrap_future(computations[1].future), 30)
-            assert called == [1]
-            assert (scheduler.running, scheduler.waiting) == (1, 0)
-            scheduler.cancel([running])
-            async with asyncio.timeout(30):
-                while scheduler.running:
-                    await asyncio.sleep(0.01)
-        finally:
-            scheduler.cancel([running, waiting])
-            scheduler.close()
-
-    asyncio.run(cancelled())

@@ -17,7 +17,7 @@ import pytest
 from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import install_command
 from tests.cli.running import called
-from tests.serving.running import serving
+from tests.serving.running import changed, sent, serving
 
 # A text of this length takes many minutes.
 ENDLESS = ("--max-tokens", str(MAX_NEW_TOKENS))
@@ -75,12 +75,8 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
     for stream in (False, True):
         clients = []
         for number in range(2):
-            connection = socket.create_connection(("127.0.0.1", small_server.port))
-            body = json.dumps({**fields, "stream": stream}).encode()
-            head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            connection.sendall(head.encode() + body)
-            clients.append(connection)
+            head = "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer secret"
+            clients.append(sent(small_server, head, {**fields, "stream": stream}))
             name = ("minigpt_running_texts", "minigpt_waiting_texts")[number]
             wait_until(lambda name=name: small_server.metric(name, KEY) == 1)
         small_server.refused("/v1/completions", fields, 429, headers=KEY)
@@ -98,10 +94,7 @@ def test_computations_between_steps(tiny_run, model):
     scored = {"prompt": [[5] * model.max_len] * 100, "max_tokens": 0, "echo": True, "logprobs": 1}
     with serving(tiny_run.path, "--threads", "1", "--slots", "2") as served:
         for path, body in (("completions", scored), ("embeddings", {"input": scored["prompt"]})):
-            data = json.dumps(body).encode()
-            head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
-            with socket.create_connection(("127.0.0.1", served.port)) as connection:
-                connection.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + data)
+            sent(served, f"POST /v1/{path} HTTP/1.1", body).close()
             wait_until(lambda: served.metric("minigpt_waiting_texts") == 0)
         # Each text is work of its own, and more of it than fits is refused before any is done.
         served.refused("/v1/completions", {**scored, "prompt": [[5]] * 128, "max_tokens": 1})
@@ -133,10 +126,7 @@ def test_a_signal_finishes_what_runs(tiny_run, model):
 def test_what_takes_too_long_is_cut_off(tiny_run, model, monkeypatch):
     """The grace period is shorter here."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    program = (
-        "import sys; from minigpt.serving import server; server._GRACE_SECONDS = 1\n"
-        "from minigpt.__main__ import main; main()"
-    )
+    program = changed(_GRACE_SECONDS=1)
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
         errors = []
         fields = {**long_text(model), "n": 16}
@@ -174,12 +164,8 @@ def test_an_engine_that_has_stopped(tiny_run):
 
 def test_heads_of_requests(tiny_run):
     """A connection without a whole head of a request is closed, at its beginning or later."""
-    program = (
-        "from minigpt.serving import server; server._HEAD_SECONDS = 1\n"
-        "from minigpt.__main__ import main; main()"
-    )
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(tiny_run.path, "--threads", "1", program=program) as served:
+    with serving(tiny_run.path, "--threads", "1", program=changed(_HEAD_SECONDS=1)) as served:
         for first, second in ((b"", b""), (b"", b"GET /he"), (whole, b"GET /he")):
             with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
                 if first:

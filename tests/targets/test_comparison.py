@@ -1,15 +1,11 @@
 """Greedy texts judged by logits: the same result as generating them."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import minigpt
-from minigpt.targets import certificate, comparison, opened_model
-from minigpt.targets.certificate import certify
-from tests.targets.test_certificate import SMALL
+from minigpt.targets import comparison, opened_model
 
 PROMPTS = ["Ana sat", "Dirk", "", "Béla sat on the roof and"]
 
@@ -46,32 +42,3 @@ def test_logits_are_the_same_in_a_batch(opened, monkeypatch):
         together = opened.logits(texts, [None] * len(texts))
         for one, other in zip(alone, together, strict=True):
             assert one.shape == other.shape and abs(one - other).max() < 1e-5
-
-
-def test_only_texts_that_differ_are_generated(tiny_run, tmp_path, monkeypatch):
-    for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
-    file = tmp_path / "a.gguf"
-    minigpt.export_run(tiny_run, "gguf", file, weights="int8")
-    generated = []
-    original = opened_model.opened_model
-
-    def counted(*arguments):
-        opened = original(*arguments)
-
-        def continue_greedily(prompts, new_tokens):
-            generated.extend(prompts)
-            return opened.continue_greedily(prompts, new_tokens)
-
-        return replace(opened, continue_greedily=continue_greedily)
-
-    monkeypatch.setattr(certificate, "opened_model", counted)
-    greedy = certify(file, tiny_run, "gguf")["greedy"]
-    assert len(generated) == greedy["prompts"] - greedy["same_texts"]
-    judge = comparison.judge
-    monkeypatch.setattr(
-        comparison, "judge", lambda *arguments: [(False, gap) for _, gap in judge(*arguments)]
-    )
-    generated.clear()
-    assert certify(file, tiny_run, "gguf")["greedy"] == greedy
-    assert len(generated) == greedy["prompts"]

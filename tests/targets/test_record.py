@@ -8,7 +8,6 @@ import pytest
 
 import minigpt
 from minigpt.runs.run import Run
-from minigpt.targets.certificate import record_certificate
 from tests.insight.report.report_file import ReportFile
 from tests.insight.report.report_runs import write_state
 from tests.targets.test_certificate import SMALL
@@ -60,15 +59,6 @@ def test_the_same_export_again_replaces_its_certificate(run, tmp_path):
     assert len(list(run.certificates_folder.iterdir())) == 2
     dates = {record["weights"]: record["date"] for record in shown(run)}
     assert dates == {"float32": verified["date"], "int8": dates["int8"]}
-
-
-def test_an_export_outside_the_tolerance_is_shown_by_verify(run, tmp_path):
-    export(run, tmp_path / "a.gguf")
-    certificate = minigpt.verify(tmp_path / "a.gguf", run) | {"problems": ["logits differ"]}
-    record_certificate(run, tmp_path / "a.gguf", certificate)
-    minigpt.write_report([run], run.report_file)
-    minigpt.write_report([run], run.report_file)
-    assert [record["problems"] for record in shown(run)] == [["logits differ"]]
 
 
 def test_a_run_that_cannot_be_written_to(run, tmp_path, caplog):

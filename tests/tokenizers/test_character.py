@@ -1,10 +1,6 @@
 """The character tokenizer."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from minigpt.tokenizers.character import CharacterTokenizer
-from tests.graphs import graph_of
 
 
 def learned(*texts, vocab_size=50, lowercase=False):
@@ -40,24 +36,6 @@ def test_unseen_characters_are_bytes():
         assert tokenizer.count_unknown(text) == sum(c not in "mn" for c in text)
 
 
-@settings(deadline=None)
-@given(st.text(), st.text(), st.integers(4, 12), st.booleans())
-def test_any_text_is_restored_after_learning_from_any_text(learned_from, text, size, lowercase):
-    tokenizer = learned(learned_from, vocab_size=size, lowercase=lowercase)
-    ids = tokenizer.encode(text)
-    again = tokenizer.decode(ids)
-    assert again == (text if not lowercase else tokenizer.decode(tokenizer.encode(again)))
-    known = set(tokenizer.characters)
-    assert len(ids) == sum(1 if c in known else len(c.encode()) for c in again)
-
-
-def test_the_graph_knows_the_limits_of_utf8():
-    tokenizer = learned("mn")
-    edges = "\0\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0003ffff\U00040000\U0010ffff"
-    (ids,) = graph_of(tokenizer).encode([edges]).to_list()
-    assert b"".join(tokenizer.pieces[i] for i in ids) == edges.encode()
-
-
 def test_only_bytes_of_the_text_are_drawn():
     tokenizer = learned("aaabbb東c", vocab_size=4)
     assert tokenizer.characters == ["a", "b"]
@@ -65,12 +43,6 @@ def test_only_bytes_of_the_text_are_drawn():
     assert set(tokenizer.never_sampled_ids) == {0, *tokenizer.byte_ids} - trained
     assert learned("aaabbb東c").never_sampled_ids == (0, *learned("aaabbb東c").byte_ids)
     assert all(i >= 0 for i in trained)
-
-
-def test_without_any_text_everything_is_bytes():
-    tokenizer = learned()
-    assert tokenizer.vocab_size == 245
-    assert tokenizer.decode(tokenizer.encode("\0a東")) == "\0a東"
 
 
 def test_lower_casing_comes_first():

@@ -72,17 +72,13 @@ def test_a_saved_tokenizer_has_its_roles(plain, tmp_path):
     ("messages", "problem"),
     [
         ([], "at least one message"),
-        (3, "at least one message"),
         (["hi"], "message 1: should be an object"),
         ([{"role": "tool", "content": "a"}], "role = 'tool': should be system, user or assistant"),
         ([{"role": "user", "content": 3}], "message 1: content: should be text"),
-        ([{"role": "user"}], "message 1: content: should be text"),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]}],
             "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
         ),
-        ([{"role": "user", "content": ["a"]}], "message 1: content: has a part of the type 'a'"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "1: content: has a part without text"),
         ([{"role": "assistant", "content": "a"}], "message 1: role = 'assistant'"),
         ([{"role": "user", "content": "a"}] * 2, "message 2: role = 'user'"),
         ([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}], "message 2"),

@@ -61,10 +61,6 @@ def trained(model, trainer, **parts):
     return tokenizer
 
 
-def bytes_of(text, **options):
-    return pre_tokenizers.ByteLevel(add_prefix_space=False, **options)
-
-
 def gpt2_like(special=("<|endoftext|>", "<|user|>")):
     return trained(
         models.BPE(),
@@ -127,25 +123,7 @@ def llama2_like():
     return tokenizers.Tokenizer.from_str(json.dumps(described | {"added_tokens": special}))
 
 
-def word_piece():
-    return trained(
-        models.WordPiece(unk_token="[UNK]"),
-        trainers.WordPieceTrainer(
-            vocab_size=120, special_tokens=["[PAD]", "[UNK]", "[SEP]"], show_progress=False
-        ),
-        normalizer=normalizers.BertNormalizer(),
-        pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
-        decoder=decoders.WordPiece(cleanup=False),
-    )
-
-
-def words():
-    trainer = trainers.WordLevelTrainer(special_tokens=["[UNK]"], show_progress=False)
-    model = models.WordLevel(unk_token="[UNK]")
-    return trained(model, trainer, pre_tokenizer=pre_tokenizers.Whitespace())
-
-
-FILES = [llama3_like, unigram, llama2_like, word_piece, words]
+FILES = [llama3_like, unigram, llama2_like]
 
 
 def given(kind, path, **settings):
@@ -286,13 +264,6 @@ def test_files_that_cannot_be_used(tmp_path, kind, content, problem):
         given(kind, path)
     (line,) = caught.value.problems
     assert line.startswith(f"{path}: ") and problem in line and "\n" not in line
-
-
-def test_without_the_package(tmp_path, monkeypatch):
-    unigram().save(str(tmp_path / "tokenizer.json"))
-    monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
-    with pytest.raises(UserError, match=r"'huggingface': needs tokenizers: .* pip install"):
-        given("huggingface", tmp_path / "tokenizer.json")
 
 
 SETTINGS = ["max_len=16", "embed_dim=8", "num_heads=2", "num_layers=1", "block=qwen3"]

@@ -86,20 +86,6 @@ def test_single_bytes_are_only_decoded(tokenizer):
     assert [tokenizer.decode(parts[:n]) for n in range(4)] == ["", "", "", "€"]
 
 
-def test_a_start_token_is_added_to_the_vocabulary(tokenizer, tmp_path):
-    with_start = tokenizer.with_start()
-    start = with_start.start_id
-    assert start == tokenizer.vocab_size == with_start.vocab_size - 1
-    assert start in with_start.never_sampled_ids and with_start.end_id == tokenizer.end_id
-    assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
-    for text in ["<|startoftext|> the end", "\0\xff"]:
-        np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
-        found = graph_of(with_start).encode([text]).numpy()[0]
-        np.testing.assert_array_equal(found, tokenizer.encode(text))
-    with_start.save(tmp_path)
-    assert load_tokenizer(tmp_path).start_id == start
-
-
 def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
@@ -167,14 +153,12 @@ UNCHANGED = dict
     [
         (without(MERGED), list, "encoder.json"),
         (UNCHANGED, lambda lines: lines[:-20], "vocab.bpe"),
-        (UNCHANGED, lambda lines: [*lines[:3], *lines[1:]], "vocab.bpe"),
         (UNCHANGED, lambda lines: [lines[0], *lines[:0:-1]], "vocab.bpe"),
         (UNCHANGED, lambda lines: [*lines[:4], "abc", *lines[5:]], "line 5"),
         (without("é"), list, "256 bytes"),
         (without("<|endoftext|>"), list, "end token"),
         (lambda tokens: tokens | {"a b": 9999}, list, "'a b'"),
         (lambda tokens: tokens | {"zz": 5}, list, "same id"),
-        (list, list, "encoder.json"),
     ],
 )
 def test_files_that_do_not_fit_each_other_are_refused(encoder, merges, named):

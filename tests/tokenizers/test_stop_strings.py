@@ -1,11 +1,10 @@
 """Stop strings, against a search character by character."""
 
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.tokenizers.continuation import find_stop, partial_stop_length
+from minigpt.tokenizers.continuation import find_stop
 from minigpt.tokenizers.graph.base import cut_at_stop
 
 CUT = tf.function(cut_at_stop, reduce_retracing=True)
@@ -36,18 +35,3 @@ def test_cuts_before_the_stop_string_that_is_complete_first(texts, stops):
     assert cut(texts, stops) == ([text for text, _ in expected], [found for _, found in expected])
     in_python = [find_stop(text, stops) for text in texts]
     assert in_python == [len(text) if found else None for text, found in expected]
-
-
-@pytest.mark.parametrize(
-    ("text", "stops", "expected"),
-    [
-        ("One", ["e."], 1),
-        ("One.", [".", "e.x"], 2),
-        ("aab", ["aabc", "abd"], 3),
-        ("One", [], 0),
-        ("", ["a"], 0),
-        ("xyz", ["a"], 0),
-    ],
-)
-def test_the_end_that_may_start_a_stop_string(text, stops, expected):
-    assert partial_stop_length(text, stops) == expected

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import minigpt
 from minigpt.errors import UserError
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from tests.graphs import graph_of
@@ -143,11 +140,6 @@ def test_half_a_surrogate_pair_is_an_error(tokenizer):
         type(tokenizer).learn(["\ud800"], 300, False)
 
 
-def test_the_graph_replaces_invalid_utf8(tokenizer):
-    ids = graph_of(tokenizer).encode([b"the \xff king\xe2\x96"]).to_list()[0]
-    assert ids == tokenizer.encode("the \ufffd king\ufffd").tolist()
-
-
 @FEW
 @given(texts=st.lists(st.binary(max_size=12), min_size=1, max_size=20))
 def test_the_graph_reads_any_bytes_as_python_does(tokenizer, texts):
@@ -230,63 +222,6 @@ def test_unknown_kind_or_format(tmp_path, old, new):
     file.write_bytes(file.read_bytes().replace(old, new))
     with pytest.raises(UserError, match="should be"):
         load_tokenizer(tmp_path)
-
-
-FRESH = """
-import sys
-import tensorflow as tf
-import tensorflow_text
-assert not any(name.startswith("minigpt") for name in sys.modules)
-for folder in sys.argv[1:]:
-    module = tf.saved_model.load(folder)
-    text = "the king \\u2581 <end> \\U0001f600"
-    ids = module.encode(tf.constant([text, ""]))
-    print(ids.to_list(), module.decode(ids).numpy().tolist(), module.continuation(ids, ids).numpy())
-"""
-
-
-@pytest.mark.slow
-def test_inside_a_saved_model_in_a_fresh_process(tmp_path):
-    """All learned kinds in one process, because importing TensorFlow takes seconds."""
-    expected, folders = [], []
-    for kind, size in (("word", 30), ("character", 25), ("byte_pair", 300)):
-        tokenizer = learn(kind, size)
-        folders.append(str(tmp_path / kind))
-        tf.saved_model.save(graph_of(tokenizer), folders[-1])
-        ids = tokenizer.encode("the king \u2581 <end> \U0001f600")
-        text = [tokenizer.decode(ids).encode(), b""]
-        added = np.array([tokenizer.continuation(ids, ids).encode(), b""], object)
-        expected.append(f"{[ids.tolist(), []]} {text} {added}")
-    run = subprocess.run(
-        [sys.executable, "-c", FRESH, *folders],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"TF_CPP_MIN_LOG_LEVEL": "3", "PATH": ""},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == expected
-
-
-def test_a_folder_may_be_a_string(tmp_path):
-    tokenizer = minigpt.WordTokenizer.learn(["a text"], 300, False)
-    tokenizer.save(str(tmp_path / "words"))
-    again = minigpt.Tokenizer.load(str(tmp_path / "words"))
-    assert again.fingerprint() == tokenizer.fingerprint()
-    with pytest.raises(TypeError, match=r"^`folder` must be a path. Received: 5$"):
-        minigpt.Tokenizer.load(5)
-
-
-@pytest.mark.parametrize("texts", ["a text", 5, None, [5]])
-def test_texts_that_are_no_list_of_strings(texts, tmp_path):
-    with pytest.raises(TypeError, match="text"):
-        minigpt.WordTokenizer.learn(texts, 300, False)
-
-
-@pytest.mark.parametrize(("kind", "vocab_size", "lowercase"), KINDS)
-def test_learning_twice_gives_the_same(kind, vocab_size, lowercase):
-    first, again = (learn(kind, vocab_size, lowercase) for _ in range(2))
-    assert again.pieces == first.pieces and again.fingerprint() == first.fingerprint()
 
 
 def test_empty_inputs(tokenizer):

@@ -40,21 +40,6 @@ def test_categories_are_those_of_re2(name):
     assert outside == set(CODE_POINTS) - inside
 
 
-@pytest.mark.parametrize("name", ["L", "N", "P", "S"])
-def test_runs_of_low_and_high_code_points(name):
-    inside = "".join(chr(c) for a, b in ranges(name) for c in range(a, b + 1))
-    assert re.findall(one_or_more(ranges(name)), f"\t{inside}\0{inside[::-1]}\n") == [
-        inside,
-        inside[::-1],
-    ]
-    outside = one_or_more_outside(ranges(name))
-    first = inside[0]
-    assert re.findall(outside, f"\t\0\U0010ffff{first}\U0010ffff\x7f") == [
-        "\t\0\U0010ffff",
-        "\U0010ffff\x7f",
-    ]
-
-
 def test_white_space_is_that_of_str_split():
     expected = tf.strings.regex_full_match(CODE_POINTS, WHITE_SPACE).numpy()
     assert [not c.split() for c in CODE_POINTS] == expected.tolist()
@@ -114,12 +99,3 @@ def test_graph_and_python_encode_every_code_point_alike(number):
         encoded = tokenizer.encode_many(lines)
         np.testing.assert_array_equal(np.concatenate(encoded), ids.flat_values.numpy())
         assert [len(row) for row in encoded] == ids.row_lengths().numpy().tolist()
-
-
-@pytest.mark.parametrize("kind", ["word", "character", "byte_pair"])
-def test_lower_casing_keeps_what_follows_a_nul(kind):
-    chosen = {"kind": kind, "vocab_size": 300, "lowercase": True}
-    tokenizer = learn_tokenizer(["a\0b"], load_config({"tokenizer": chosen}).tokenizer)
-    ids = tokenizer.encode("A\0B")
-    assert tokenizer.decode(ids) == "a\0b"
-    assert graph_of(tokenizer).encode(["A\0B"]).to_list() == [ids.tolist()]

@@ -35,17 +35,6 @@ def test_a_pipe_receives_the_text_unchanged(markup):
     assert shown(HOSTILE, ("[x]", "cyan"), terminal=False, markup=markup) == f"{HOSTILE}[x]\n"
 
 
-def test_lines_on_a_terminal_break_between_words():
-    text = "Run     one two three\n`a command to copy into a shell`\n"
-    broken = "Run     one two\n        three\n`a command to copy into a shell`\n\n"
-    file = io.StringIO()
-    show(Console(file=file, force_terminal=True, width=20), text, indent=8)
-    assert file.getvalue() == broken
-    file = io.StringIO()
-    show(Console(file=file, width=20), text, indent=8)
-    assert file.getvalue() == f"{text}\n"
-
-
 def test_the_console_imports_no_tensorflow():
     code = "import sys, minigpt.training.console; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

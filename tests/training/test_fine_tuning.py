@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,12 +13,11 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
-from minigpt.models.lora import enable_lora, merged_weights
-from minigpt.models.state import arrays_of, assign, restore
+from minigpt.models.lora import enable_lora
+from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.training.optimizers.build import build_optimizer
-from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import huggingface_folder
 
 TUNED = {"epochs": 2, "steps_per_epoch": 30, "batch_size": 8, "learning_rate": 1e-2}
@@ -29,16 +29,9 @@ def start(tmp_path_factory) -> Run:
     return import_run(huggingface_folder("narrow", folder / "folder"), folder / "run")
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> str:
-    file = tmp_path_factory.mktemp("text") / "tiny.txt"
-    file.write_text(tiny_text(), encoding="utf-8")
-    return str(file)
-
-
-def settings(start: Run, text: str, model=None, **training):
+def settings(start: Run, text: Path, model=None, **training):
     return {
-        "data": {"source": "files", "paths": [text]},
+        "data": {"source": "files", "paths": [str(text)]},
         "model": model or {},
         "training": {**TUNED, "init_from": str(start.path), **training},
         "sampling": {"max_new_tokens": 5},
@@ -50,10 +43,12 @@ def losses(run: Run) -> list[float]:
 
 
 @pytest.mark.parametrize("lora_rank", [None, 4])
-def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, capsys, no_export):
+def test_starts_where_the_run_is_and_learns(
+    lora_rank, start, tiny_file, tmp_path, capsys, no_export
+):
     changes = {} if lora_rank is None else {"lora_rank": lora_rank}
-    run = minigpt.train(settings(start, text, **changes), tmp_path / "run")
-    before = minigpt.evaluate_run(start, [text]).loss
+    run = minigpt.train(settings(start, tiny_file, **changes), tmp_path / "run")
+    before = minigpt.evaluate_run(start, [str(tiny_file)]).loss
     # The fixture's random weights are far worse than guessing; they are where it begins.
     assert before > 1.2 * math.log(400)
     assert losses(run)[1] < losses(run)[0] < before
@@ -128,19 +123,10 @@ def test_a_state_goes_on_as_if_nothing_had_been(optimizer, start):
         np.testing.assert_array_equal(ours, right)
 
 
-def test_merged_weights_are_those_of_a_plain_model(start):
-    model = compiled(start)
-    ids = np.arange(8, dtype="int32")[None]
-    for weight in model.trainable_variables:
-        weight.assign(weight + 0.1)
-    plain = start.load_model()
-    assign(plain.weights, merged_weights(model))
-    np.testing.assert_allclose(plain(ids), model(ids), atol=1e-4)
-    assert np.abs(plain(ids) - start.load_model()(ids)).max() > 0.1
-
-
-def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
-    wrong = settings(start, text, model={"embed_dim": 16, "num_heads": 2, "block": "post_norm"})
+def test_what_contradicts_the_run_is_refused_by_name(start, tiny_file, tmp_path):
+    wrong = settings(
+        start, tiny_file, model={"embed_dim": 16, "num_heads": 2, "block": "post_norm"}
+    )
     wrong["tokenizer"] = {"kind": "byte_pair"}
     with pytest.raises(UserError) as caught:
         minigpt.train(wrong, tmp_path / "run")
@@ -152,7 +138,7 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
     ]
     assert "has 8; should be equal or left out" in problems[0]
     with pytest.raises(UserError, match="does not exist"):
-        minigpt.train(settings(Run(start.path), text, init_from="nowhere"), tmp_path / "run")
+        minigpt.train(settings(Run(start.path), tiny_file, init_from="nowhere"), tmp_path / "run")
     with pytest.raises(UserError, match=r"training.lora_rank = 4: needs training\.init_from"):
         load_config(None, ["training.lora_rank=4"])
     assert not (tmp_path / "run").exists()

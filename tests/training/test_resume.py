@@ -26,13 +26,6 @@ from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings
 
 
-@pytest.fixture
-def deterministic():
-    """The rest of the tests is not to be slowed down by `training.deterministic`."""
-    yield
-    disable_op_determinism()
-
-
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic, no_export):
     training = {"optimizer": "muon", "early_stopping_patience": 3}
     chosen = settings(tiny_file, training=training, sampling=SAMPLED)

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minigpt
@@ -12,7 +13,9 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
+from minigpt.runs.run import open_run_corpus
 from tests.conftest import SAMPLED
+from tests.run_files import METRICS, RUN_FILES, names_in, records
 from tests.same_runs import lines
 from tests.training.interrupting import killed, settings
 
@@ -50,8 +53,20 @@ def test_a_finished_run_is_extended(copied, capsys):
     best = min(line["val_loss"] for line in metrics)
     assert minigpt.evaluate_run(run).loss == pytest.approx(best, rel=1e-5)
     assert best < metrics[1]["val_loss"]
-    seconds = [json.loads(line)["seconds"] for line in run.metrics_file.read_text().splitlines()]
-    assert seconds == sorted(seconds)
+    assert names_in(copied) == RUN_FILES - {"saved_model"}
+    recorded = records(run.metrics_file)
+    assert all(set(line) == METRICS for line in recorded)
+    assert recorded == sorted(recorded, key=lambda line: line["seconds"])
+
+
+def test_the_facts_of_a_new_run(ended):
+    run = minigpt.Run(ended)
+    corpus = open_run_corpus(run)
+    train, val = (np.asarray(part.ids, "int64")[1:] for part in (corpus.train, corpus.val))
+    assert run.facts["parameters"] == run.load_model().count_params()
+    assert run.facts["train_bytes"] == len(run.load_tokenizer().decode(train).encode())
+    assert (run.facts["train_tokens"], run.facts["val_tokens"]) == (len(train), len(val))
+    assert run.facts["baselines"]["unigram"] < run.facts["baselines"]["uniform"]
 
 
 def content(folder: Path) -> dict[Path, bytes]:
@@ -108,18 +123,6 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(
         metrics[1]["val_loss"], rel=1e-5
     )
-
-
-def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
-    before = {path.name for path in copied.iterdir()}
-    (copied / ".minigpt-77.tmp").mkdir()
-    (copied / "checkpoints/.minigpt-77.tmp").mkdir()
-    with (copied / "metrics.jsonl").open("a") as file:
-        file.write('{"epoch": 3, "step"')
-    run = minigpt.resume(copied, ["training.epochs=3"])
-    assert {path.name for path in copied.iterdir()} == before - {"model.keras"}
-    assert not list((copied / "checkpoints").glob(".*"))
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
 
 
 def test_a_finished_run_without_checkpoints_is_not_begun_again(copied):

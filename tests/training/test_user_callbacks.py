@@ -8,10 +8,7 @@ import pytest
 import minigpt
 from minigpt.training.callbacks.clock import LearningRate
 from tests.conftest import tiny_settings
-
-
-class Killed(BaseException):
-    """Simulates the end of a process."""
+from tests.training.interrupting import killed
 
 
 class Events(keras.callbacks.Callback):
@@ -53,21 +50,9 @@ def rows(file):
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
-def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
-    tiny_file, tmp_path, no_export, monkeypatch
-):
-    path = tmp_path / "run"
-    original, calls = LearningRate.on_train_batch_begin, []
-
-    def killed(self, batch, logs=None):
-        calls.append(batch)
-        if len(calls) == 4:
-            raise Killed
-        original(self, batch, logs)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(LearningRate, "on_train_batch_begin", killed)
-        minigpt.train(settings(tiny_file), path)
+def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(tiny_file, tmp_path, no_export):
+    path, chosen = tmp_path / "run", settings(tiny_file)
+    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 4)
     events = Events()
     callbacks = [
         events,

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from tensorflow.python.framework.config import disable_op_determinism
 
 import minigpt
 from minigpt.evaluation.text import Evaluator
@@ -86,12 +85,6 @@ def test_the_best_state_may_be_within_an_epoch(tiny_file, tmp_path, monkeypatch)
     assert [record["step"] for record in facts["metrics"]] == steps
     (summary,) = minigpt.list_runs(run.path)
     assert (summary.val_loss, summary.epochs) == (2.0, 2)
-
-
-@pytest.fixture
-def deterministic():
-    yield
-    disable_op_determinism()
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from minigpt.insight.report.values import (
 )
 from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.analysis import Analysis, Baselines
-from minigpt.runs.records import counts, interval_lines, number, numbers, read_lines, spread, text
+from minigpt.runs.records import interval_lines, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 
@@ -49,7 +49,8 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
     except UserError:
         config = None
     metrics = _metrics(run)
-    best = _best_epoch(metrics)
+    scored = [record for record in metrics if record["val_loss"] is not None]
+    best = min(scored, key=lambda record: record["val_loss"])["epoch"] if scored else None
     if known.state is None and run.model_file.is_file():
         known = replace(known, state="finished")
     if known.baselines.uniform is None:
@@ -64,7 +65,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         **_analysis_values(known, name),
         "name": text(name, 300),
         "kind": config.model.kind if config else "gpt",
-        **counts(recorded, _SIZES),
+        **{name: recorded.get(name) for name in _SIZES},
         "description": text(recorded.get("text"), 2000),
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
@@ -108,11 +109,6 @@ def _metrics(run: Run) -> list[dict[str, Any]]:
         if (epoch := number(record.get("epoch"))) is not None and epoch >= 0
     }
     return [by_epoch[epoch] for epoch in sorted(by_epoch)]
-
-
-def _best_epoch(metrics: list[dict[str, Any]]) -> float | None:
-    known = [record for record in metrics if record["val_loss"] is not None]
-    return min(known, key=lambda record: record["val_loss"])["epoch"] if known else None
 
 
 def _steps(run: Run) -> list[dict[str, Any]]:

@@ -3,12 +3,11 @@
 The files may be damaged, or come from somebody else: the type and the length of each value are checked.
 """
 
-import functools
 import json
 import os
 import platform
-import sys
 from collections import defaultdict
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,12 @@ from minigpt.config.section import Section
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
-    counts,
-    items,
     mapping,
     number,
     read_lines,
     read_object,
     spread,
     text,
-    texts,
 )
 from minigpt.runs.run import Run
 
@@ -60,7 +56,11 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         for name in ("logits", "bits_per_byte", "greedy", "tokenizer", "checkpoint")
     )
     sha256, problems = checkpoint.get("sha256"), record.get("problems")
-    sentences = [text(problem, _PROBLEM_CHARACTERS) for problem in items(problems, _MOST_PROBLEMS)]
+    if isinstance(problems, list):
+        sentences = [text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS]]
+        problems = [sentence for sentence in sentences if sentence is not None]
+    else:
+        problems = None
     return {
         **{
             name: text(record.get(name), _NAME_CHARACTERS)
@@ -69,7 +69,8 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "bytes": count(record.get("bytes")),
         "has_logits": bool(logits),
         "largest_difference": number(logits.get("largest_difference")),
-        **counts(greedy, ("same_texts", "prompts")),
+        "same_texts": count(greedy.get("same_texts")),
+        "prompts": count(greedy.get("prompts")),
         "source_bits": number(bits.get("source")),
         "export_bits": number(bits.get("export")),
         "compared_tokens": count(logits.get("tokens")),
@@ -77,7 +78,7 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "same_lines": count(tokenizer.get("same")),
         "lines": count(tokenizer.get("lines")),
         "tokens_per_second": number(record.get("tokens_per_second")),
-        "problems": [s for s in sentences if s is not None] if isinstance(problems, list) else None,
+        "problems": problems,
         "checkpoint": text(checkpoint.get("name"), _NAME_CHARACTERS),
         "is_current": sha256 == best["sha256"] if best and isinstance(sha256, str) else None,
     }
@@ -105,7 +106,9 @@ def samples_by_prompt(
     seen: dict[tuple[float, str], int] = defaultdict(int)
     written: dict[tuple[str, int], dict[float, str]] = defaultdict(dict)
     for record in read_lines(file):
-        epoch, found = number(record.get("epoch")), texts(record, _NAMES, _TEXT_CHARACTERS)
+        epoch = number(record.get("epoch"))
+        cut = {name: text(record.get(name), _TEXT_CHARACTERS) for name in _NAMES}
+        found = {name: value for name, value in cut.items() if value is not None}
         if epoch is None or epoch < 0 or "text" not in found:
             continue
         name = found.get("source", found.get("prompt", ""))
@@ -190,13 +193,9 @@ _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 def environment(device: str | None) -> list[tuple[str, str]]:
     """Returns names and values: the programs that wrote the report, and the device used for training."""
-    return [("Device of the training", device or "not recorded"), *_versions()]
-
-
-@functools.cache
-def _versions() -> list[tuple[str, str]]:
     machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
     return [
+        ("Device of the training", device or "not recorded"),
         ("Report written by", f"minigpt {minigpt.__version__}"),
         ("Report written on", machine),
         ("Python", platform.python_version()),
@@ -208,9 +207,6 @@ def _versions() -> list[tuple[str, str]]:
 def _version(*names: str) -> str:
     """Returns the version of an installed distribution, without importing it."""
     for name in names:
-        module = sys.modules.get(name)
-        try:
-            return str(getattr(module, "__version__", None) or metadata.version(name))
-        except metadata.PackageNotFoundError:
-            continue
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
     return "not installed"

@@ -31,24 +31,8 @@ _FILE = Path(__file__).parent / "engine" / "engine.wasm"
 # The type numbers of GGUF.
 _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
 _STRING = 8
-# Functions that return addresses, or large numbers.
-_ADDRESSES = {
-    "adjusted_logits",
-    "allocate",
-    "current_file",
-    "describe_text",
-    "encode_text",
-    "error_message",
-    "find_key",
-    "learning_gradients",
-    "mean_latent",
-    "memory_mark",
-    "new_tokens_end",
-    "score",
-    "slot_choice",
-    "step_batch",
-    "weight_count",
-}
+# Functions whose result has a sign. Others return addresses, which may be above 2 GB, sizes or booleans.
+_SIGNED = {"add_drawn", "add_tokens", "learn"}
 # Results of a step other than tokens.
 ENDED, NOTHING_NEW = -1, -2
 # The layout of `Choice` in choices.h.
@@ -296,7 +280,7 @@ class Engine:
         function: Any = self._exports[name]
         result = function(self._store, *arguments)
         # WebAssembly's integers have no sign; addresses above 2 GB would be negative.
-        return result & 0xFFFFFFFF if name in _ADDRESSES else result
+        return result if result is None or name in _SIGNED else result & 0xFFFFFFFF
 
     def _checked(self, name: str, *arguments: Any) -> Any:
         result = self._call(name, *arguments)

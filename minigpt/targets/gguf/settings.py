@@ -1,6 +1,5 @@
 """Sampling settings of portable files: the rows of `config.sampling.SETTINGS`, without pydantic."""
 
-import difflib
 import math
 import numbers
 import operator
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Setting
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, nearest
 
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "greater than or equal to"),
@@ -22,37 +21,37 @@ _KINDS: dict[Any, tuple[Any, str]] = {
     float: (numbers.Real, "number"),
     str: (str, "string"),
 }
-# The seed is no attribute of `Settings`: each text has its own.
-_OWN = [setting for setting in SETTINGS if setting.role != "training" and setting.name != "seed"]
-# Settings of `[sampling]` that do not concern one text.
-_WITHOUT_EFFECT = {setting.name for setting in SETTINGS} - {setting.name for setting in _OWN}
+# The settings that concern one text.
+_KNOWN = [setting for setting in SETTINGS if setting.role != "training"]
+_WITHOUT_EFFECT = {setting.name for setting in SETTINGS if setting not in _KNOWN}
 
 
 class Settings(SimpleNamespace):
     """How a text is continued; the attributes and their meaning are those of `[sampling]`.
 
-    Numbers have the type of their setting: WebAssembly distinguishes integers.
+    Numbers have the type of their setting: WebAssembly distinguishes integers. A seed is checked, but is no
+    attribute: each text has its own.
 
     Raises:
       UserError: a name is unknown, or a value cannot be used.
     """
 
     def __init__(self, **values: Any) -> None:
-        known = [setting.name for setting in _OWN]
-        if unknown := [name for name in values if name not in known]:
-            raise UserError(
-                *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
-            )
-        problems = []
-        for setting in _OWN:
+        known = [setting.name for setting in _KNOWN]
+        problems = [
+            ArgumentProblem(name, value, f"unknown setting{nearest(name, known)}")
+            for name, value in values.items()
+            if name not in known
+        ]
+        for setting in _KNOWN:
             value = values.get(setting.name, setting.default)
             # NumPy's numbers and arrays become those of Python.
             value = value.tolist() if hasattr(value, "tolist") else value
             if found := _problems(setting, value):
                 problems += found
-                continue
-            convert = list if isinstance(value, list | tuple) else setting.type
-            setattr(self, setting.name, convert(value))
+            elif setting.name != "seed":
+                convert = list if isinstance(value, list | tuple) else setting.type
+                setattr(self, setting.name, convert(value))
         if problems:
             raise UserError(*problems)
 
@@ -79,7 +78,7 @@ def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem
       values: setting → value; others have their defaults.
       has: the end of the line: what has it.
     """
-    given = ((setting, values.get(setting.name, setting.default)) for setting in _OWN)
+    given = ((setting, values.get(setting.name, setting.default)) for setting in _KNOWN)
     return [
         ArgumentProblem(setting.name, value, f"should be {setting.neutral}: {_lack(setting)}{has}")
         for setting, value in given
@@ -97,18 +96,6 @@ def ignored_settings(values: Mapping[str, Any]) -> list[str]:
 
 def _lack(setting: Setting) -> str:
     return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
-        return f"unknown setting; did you mean {close[0]}?"
-    return f"unknown setting; should be one of {', '.join(known)}"
-
-
-def problem_of(name: str, value: Any) -> str | None:
-    """Returns what is wrong with the value of a number setting, `seed` included; None if nothing is."""
-    setting = BY_NAME[name]
-    return _problem(setting.type, setting.limits(), value)
 
 
 def _problems(setting: Setting, values: Any) -> list[ArgumentProblem]:

@@ -289,26 +289,12 @@ class PortableTextModel(PortableModel, BaseTextModel):
     def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         check_seeds([seed], 1)
         tokens = self._tokens(prompt, seed, settings, 1, controls)
-        return self._written(self._text(prompt, settings), tokens)
+        return ContinuationText(self.tokenizer, prompt.ids, settings.stop).written(tokens)
 
     def _sample(self, prompt: Prompt, seed: int, settings: Settings, controls: Any) -> Sample:
-        text = self._text(prompt, settings)
+        text = ContinuationText(self.tokenizer, prompt.ids, settings.stop)
         tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
-        written = "".join(self._written(text, tokens))
-        return Sample(prompt.text, written, seed, text.tokens)
-
-    def _text(self, prompt: Prompt, settings: Settings) -> ContinuationText:
-        return ContinuationText(self.tokenizer, prompt.ids, settings.stop)
-
-    def _written(self, text: ContinuationText, parts: Iterator[list[int]]) -> Iterator[str]:
-        """Yields the parts of a continuation as soon as they are certain, and collects its tokens."""
-        for tokens in parts:
-            if ready := text.push(tokens):
-                yield ready
-            if text.stopped:
-                return
-        if held := text.finish():
-            yield held
+        return Sample(prompt.text, "".join(text.written(tokens)), seed, text.tokens)
 
     def _tokens(
         self, prompt: Prompt, seed: int, settings: Settings, stride: int, controls: Controls | None

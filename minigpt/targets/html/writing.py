@@ -17,7 +17,6 @@ from minigpt.runs.layout import run_error
 from minigpt.runs.records import (
     count,
     interval_lines,
-    mapping,
     number,
     numbers,
     read_lines,
@@ -104,7 +103,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     analysis = run.analysis
-    baselines = asdict(analysis.baselines) | mapping(recorded.get("baselines"))
+    baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
     # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
     memorization = analysis.memorization.get("best")
     compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES

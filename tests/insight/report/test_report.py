@@ -5,7 +5,6 @@ import math
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import minigpt
@@ -46,27 +45,6 @@ def test_the_content_of_a_report(tmp_path):
     environment = dict(facts["environment"])
     assert environment["Device of the training"] == "CPU, 2 cores"
     assert environment["Keras"][0].isdigit() and environment["TensorFlow"][0].isdigit()
-
-
-def test_the_training_loss_between_two_lines(tmp_path):
-    """Against the losses themselves, which fall by 0.001 with every step."""
-    run = write_records(tmp_path / "run")
-    found = report_of(run).run["steps"]
-    assert [point["step"] for point in found] == list(range(5, 81, 5))
-    for point in found:
-        steps = range(point["step"] - 4, point["step"] + 1)
-        assert point["loss"] == pytest.approx(np.mean([5 - 0.001 * step for step in steps]))
-
-
-def test_steps_that_were_repeated_after_a_resumption_count_once(tmp_path):
-    run = write_records(tmp_path / "run", epochs=2)
-    lines = [json.loads(line) for line in (run.path / "steps.jsonl").open()]
-    # Killed after step 30, and resumed from step 20.
-    again = [line | {"mean_loss": 7.0} for line in lines[4:]]
-    write_lines(run.path / "steps.jsonl", lines[:6] + again)
-    found = report_of(run).run["steps"]
-    assert [point["step"] for point in found] == list(range(5, 41, 5))
-    assert [point["loss"] for point in found[4:]] == pytest.approx([7.0] * 4)
 
 
 def test_a_run_that_records_no_state(tmp_path):

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from minigpt.layers import CausalSelfAttention
-from minigpt.models.layers.attention import SelfAttention
 
 
 def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
@@ -64,15 +63,6 @@ def test_equals_keras_attention_with_the_same_weights(
     np.testing.assert_allclose(*(tape.gradient(s, x) for s in sums), atol=1e-4)
 
 
-@pytest.mark.parametrize(("heads", "width", "value_width"), [(2, 3, None), (3, 5, 2)])
-def test_without_a_mask_it_equals_keras_attention(heads, width, value_width):
-    ours = SelfAttention(heads, width, value_width, qkv_bias=True)
-    ours.build((None, None, 6))
-    with_random_weights(ours)
-    x = np.random.default_rng(1).normal(size=(2, 7, 6)).astype("float32")
-    np.testing.assert_allclose(ours(x), keras_attention(ours, 6)(x, x), atol=1e-5)
-
-
 @pytest.mark.parametrize("seed", [3, None, "generator"])
 def test_queries_keys_and_values_have_initial_values_of_their_own(seed):
     if seed == "generator":
@@ -93,24 +83,3 @@ def test_queries_keys_and_values_have_initial_values_of_their_own(seed):
         again = CausalSelfAttention.from_config(ours.get_config())
         again.build((None, None, 32))
         np.testing.assert_array_equal(again.get_weights()[0], ours.get_weights()[0])
-
-
-def test_cached_steps_equal_one_pass_at_different_positions_of_the_rows():
-    layer = CausalSelfAttention(num_heads=2, head_dim=3)
-    layer.build((None, None, 6))
-    with_random_weights(layer)
-    x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
-    whole = layer(x)
-    # Row 0 starts with 3 tokens, row 1 with 5; later tokens of the first call are arbitrary.
-    lengths = np.array([3, 5], "int32")
-    start = x[:, :5].copy()
-    start[0, 3:] = 99.0
-    zeros = np.array([0, 0], "int32")
-    first, cache, _ = layer.call_with_cache(start, layer.empty_cache(2, 8), zeros)
-    np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
-    np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
-    for step in range(3):
-        newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
-        out, cache, _ = layer.call_with_cache(newest, cache, lengths + step)
-        np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
-        np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)

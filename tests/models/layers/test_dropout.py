@@ -66,9 +66,3 @@ def test_bits_are_those_of_philox():
     )
     np.testing.assert_array_equal(random_bits((3, 8), tf.constant(7), 5, 0), right)
     np.testing.assert_array_equal(random_bits((2, 8), tf.constant(7), 5, 1), right[1:])
-
-
-def test_nothing_is_dropped_outside_of_training(layer):
-    with dropout_masks(0):
-        np.testing.assert_array_equal(layer(tf.ones((2, 8))), np.ones((2, 8)))
-        np.testing.assert_array_equal(Dropout(0.0)(tf.ones((2, 8)), training=True), np.ones((2, 8)))

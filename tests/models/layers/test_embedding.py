@@ -2,33 +2,12 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.corpus.datasets import without_threads
 from minigpt.layers import TokenAndPositionEmbedding
 from minigpt.models.layers.positions import sinusoid
-
-
-def test_sum_of_both_tables():
-    layer = TokenAndPositionEmbedding(max_len=5, vocab_size=7, embed_dim=4)
-    ids = np.array([[3, 0, 6], [1, 1, 2]], "int32")
-    out = keras.ops.convert_to_numpy(layer(ids))
-    tokens, positions = layer.token_embedding.embeddings.numpy(), layer.position_table.numpy()
-    for row in range(2):
-        for position in range(3):
-            expected = tokens[ids[row, position]] + positions[position]
-            np.testing.assert_allclose(out[row, position], expected, rtol=1e-6)
-
-
-def test_index_is_the_position_of_the_first_token():
-    layer = TokenAndPositionEmbedding(max_len=9, vocab_size=7, embed_dim=4)
-    whole = layer(np.arange(7, dtype="int32")[None])
-    part = layer(np.array([[2, 3], [4, 5]], "int32"), index=np.array([2, 4], "int32"))
-    np.testing.assert_allclose(part[0], whole[0, 2:4])
-    np.testing.assert_allclose(part[1], whole[0, 4:6])
 
 
 @pytest.mark.parametrize("embed_dim", [6, 7])
@@ -55,29 +34,3 @@ def test_a_sequence_longer_than_max_len_is_refused(position, jit):
         np.testing.assert_allclose(graph(ids[:, :length]), layer(ids[:, :length]), rtol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_len(_is_| = )3"):
         graph(np.zeros((2, 4), "int32"))
-
-
-def test_keras_reports_a_sequence_longer_than_max_len():
-    inputs = keras.Input((None,), dtype="int32")
-    x = TokenAndPositionEmbedding(3, 7, 4)(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(7)(x))
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-
-    def batches(length):
-        ids = tf.zeros((2, length), tf.int32)
-        shapes = (tf.TensorSpec([None, None], tf.int32),) * 2
-        data = without_threads(
-            tf.data.Dataset.from_generator(lambda: [(ids, ids)], output_signature=shapes)
-        )
-        return data.apply(tf.data.experimental.assert_cardinality(1))
-
-    model.fit(batches(3), shuffle=False, verbose=0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len = 3"):
-        model.fit(batches(4), shuffle=False, verbose=0)
-
-
-def test_scaled_token_vectors():
-    layer = TokenAndPositionEmbedding(5, 7, 4, position="sinusoidal", scale=True)
-    out = layer(np.array([[1, 2]], "int32"))
-    tokens = layer.token_embedding.embeddings.numpy()
-    np.testing.assert_allclose(out[0], 2.0 * tokens[[1, 2]] + sinusoid(5, 4)[:2], rtol=1e-6)

@@ -12,6 +12,9 @@ def test_the_world_refuses_impossible_events() -> None:
     world.own("mia", "ball")
     with pytest.raises(StoryError, match="does not have"):
         world.give("tom", "mia", "ball")
+    world.give("mia", "tom", "ball")
+    assert world.who_has("ball") == "tom"
+    world.give("tom", "mia", "ball")
     with pytest.raises(StoryError, match="lies nowhere"):
         world.find("tom", "ball")
     world.put("mia", "ball", "under the bed")

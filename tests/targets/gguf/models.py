@@ -122,8 +122,13 @@ def build(
     return Built(model, learned, config)
 
 
+def gpt2_tokenizer(folder: Path = GPT2_FILES) -> GPT2Tokenizer:
+    """Returns the tokenizer of a folder with GPT-2's files; by default, that of the fixtures."""
+    files = (folder / "encoder.json", folder / "vocab.bpe")
+    return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+
+
 def _tokenizer(name: str, config: Config) -> Tokenizer:
     if name == "gpt2":
-        files = (GPT2_FILES / "encoder.json", GPT2_FILES / "vocab.bpe")
-        return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+        return gpt2_tokenizer()
     return learn_tokenizer([tiny_text(60)], config.tokenizer)

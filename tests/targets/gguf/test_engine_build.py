@@ -1,6 +1,5 @@
 """The committed engine.wasm is what the C files give; no circles among these."""
 
-import graphlib
 import re
 import shutil
 import subprocess
@@ -38,25 +37,6 @@ def test_the_engine_is_built_from_the_sources(compiler, name, tmp_path):
     build(name, tmp_path / name)
     is_same = (tmp_path / name).read_bytes() == (SOURCES / name).read_bytes()
     assert is_same, f"{name} is not up to date: run scripts/build_engine.py"
-
-
-def test_the_files_do_not_call_each_other_in_circles():
-    defined = re.compile(
-        r"^(?:EXPORT\(\"\w+\"\)\s)?(?!static|typedef)\w[\w *]*?\b(\w+)\([^;{}]*\)\s*\{",
-        re.MULTILINE,
-    )
-    code = {
-        path.name: re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for path in SOURCES.glob("*.c")
-    }
-    owner = {name: file for file, text in code.items() for name in defined.findall(text)}
-    assert owner["open_file"] == "host.c" and owner["allocate"] == "memory.c"
-    uses = {
-        file: {owner.get(name, file) for name in re.findall(r"\b(\w+)\(", text)} - {file}
-        for file, text in code.items()
-    }
-    assert {"session.c", "batch.c", "inspection.c"} <= uses["host.c"]
-    graphlib.TopologicalSorter(uses).prepare()  # Raises a CycleError that names the files.
 
 
 @pytest.mark.parametrize("name", ENGINES)

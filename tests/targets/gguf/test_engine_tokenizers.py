@@ -1,20 +1,13 @@
-"""The tokenizers of the engine against those in Python: the same ids for every text.
-
-The C files are compiled without the rest of the engine; engine_tokenizer.c exports their functions.
-"""
+"""The tokenizers of the engine against those in Python: the same ids for every text."""
 
 import itertools
 import random
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from minigpt.targets.gguf.tokenizer_tables import tokenizer_tables
+from minigpt.targets.gguf.instance import Engine, EngineError
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -24,15 +17,9 @@ from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header
 from tests.mixed_lines import code, scraps
+from tests.targets.gguf.models import gpt2_tokenizer
+from tests.targets.gguf.small_files import built
 
-ENGINE = FILE.parent
-GPT2_FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "gpt2"
-SOURCES = ("errors", "memory", "unicode", "pieces", "merging", "added", "tokenizer")
-FLAGS = (
-    *("--target=wasm32", "-O3", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib"),
-    *("-ffp-contract=off", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry"),
-)
-KINDS = ("byte_pair", "character", "word", "gpt2")
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 _RANGES = [*ranges("L", "N", "P", "S", "capital", "cased", "ignorable"), *WHITE_SPACE]
 _NEAR = {c for first, last in _RANGES for c in (first - 1, first, last, last + 1)}
@@ -41,85 +28,13 @@ _NEAR |= {*range(0x180), 0x2581, 0x2585, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}
 ENDS_OF_RANGES = sorted(_NEAR & set(CODE_POINTS))
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Returns the compiled module with its wasmtime engine."""
-    wasmtime = pytest.importorskip("wasmtime", reason="needs wasmtime: pip install wasmtime")
-    for name in ("clang", "wasm-ld"):
-        if not shutil.which(name):
-            pytest.skip(f"needs {name}, of the packages clang and lld")
-    output = tmp_path_factory.mktemp("engine") / "tokenizer.wasm"
-    sources = [str(ENGINE / f"{name}.c") for name in SOURCES]
-    own = str(Path(__file__).with_name("engine_tokenizer.c"))
-    include = ["-I", str(ENGINE)]
-    subprocess.run(["clang", *FLAGS, *include, *sources, own, "-o", str(output)], check=True)
-    engine = wasmtime.Engine()
-    return engine, wasmtime.Module.from_file(engine, str(output))
+def in_the_engine(tokenizer: Tokenizer, folder: Path) -> Engine:
+    built(tokenizer, "float32", {"embed_dim": 4}, folder / "model.gguf")
+    return Engine(folder / "model.gguf")
 
 
-class Compiled:
-    """An instance of the compiled C files with the tables of a tokenizer."""
-
-    def __init__(self, program: Any, tables: dict[str, Any]) -> None:
-        import wasmtime
-
-        engine, module = program
-        self.store = wasmtime.Store(engine)
-        self.exports = wasmtime.Instance(self.store, module, []).exports(self.store)
-        names = ("pieces", "piece_ends", "ranks", "byte_ids")
-        arrays = [self.copied(tables[name].tobytes()) for name in names]
-        names = ("added", "added_ends", "added_ids", "added_flags")
-        none = np.zeros(0, np.int32)
-        added = [self.copied(tables.get(name, none).tobytes()) for name in names]
-        self.is_open = self.call(
-            "open_tokenizer",
-            KINDS.index(tables["kind"]),
-            int(tables["lowercase"]),
-            len(tables["piece_ends"]),
-            tables["unknown_id"],
-            *arrays,
-            len(tables.get("added_ends", none)),
-            *added,
-        )
-
-    def call(self, name: str, *arguments: int) -> Any:
-        return self.exports[name](self.store, *arguments)
-
-    def copied(self, data: bytes) -> int:
-        """Returns the address of a copy of the data."""
-        address = self.call("allocate", len(data))
-        self.exports["memory"].write(self.store, data, address)
-        return address
-
-    def read(self, address: int, size: int) -> bytes:
-        return bytes(self.exports["memory"].read(self.store, address, address + size))
-
-    def numbers(self, address: int, count: int) -> np.ndarray:
-        return np.frombuffer(self.read(address, 4 * count), np.int32)
-
-    def encode(self, text: str | bytes) -> tuple[list[int], int] | str:
-        """Returns the ids and the number of unknown words or characters, or the error message."""
-        data = text.encode() if isinstance(text, str) else text
-        mark = self.call("memory_mark")
-        # The byte after the text would complete a character.
-        encoded = self.call("encode_text", self.copied(data + b"\x80"), len(data))
-        if not encoded:
-            self.call("release_to", mark)
-            return self.read(self.call("error_message"), 512).split(b"\0")[0].decode()
-        address, count, unknown = self.numbers(encoded, 3).tolist()
-        ids = self.numbers(address, count).tolist()
-        self.call("release_to", mark)
-        return ids, unknown
-
-    def lower(self, text: str) -> str:
-        data = text.encode()
-        mark = self.call("memory_mark")
-        address, size = self.numbers(
-            self.call("lower_text", self.copied(data), len(data)), 2
-        ).tolist()
-        lowered = self.read(address, size).decode()
-        self.call("release_to", mark)
-        return lowered
+def bytes_tokenizer() -> CharacterTokenizer:
+    return CharacterTokenizer.learn([""], 10, False)
 
 
 LINES = [*scraps(600, 1), *code(200, 2), "", " ", "   ", "\n", "\0", "\u2581", "\x10", "'", " '"]
@@ -130,18 +45,15 @@ TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     "byte_pair-of-bytes": lambda: BytePairTokenizer.learn([], 259, False),
     "character": lambda: CharacterTokenizer.learn([TEXT], 60, False),
     "character-lower-case": lambda: CharacterTokenizer.learn([TEXT], 5_000, True),
-    "character-of-bytes": lambda: CharacterTokenizer.learn([""], 10, False),
+    "character-of-bytes": bytes_tokenizer,
     "word": lambda: WordTokenizer.learn([TEXT], 700, False),
     "word-lower-case": lambda: WordTokenizer.learn([TEXT], 100_000, True),
-    "gpt2": lambda: GPT2Tokenizer.from_files(
-        (GPT2_FIXTURES / "encoder.json").read_bytes(), (GPT2_FIXTURES / "vocab.bpe").read_bytes()
-    ),
+    "gpt2": gpt2_tokenizer,
 }
 
 
 def gpt2_with_added_tokens() -> GPT2Tokenizer:
-    plain = TOKENIZERS["gpt2"]()
-    assert isinstance(plain, GPT2Tokenizer)
+    plain = gpt2_tokenizer()
     names = ("single_word", "lstrip", "rstrip", "normalized")
     added = [AddedToken(plain.end_id, "<|endoftext|>", special=True)]
     # Every combination of flags; of some, texts that begin alike.
@@ -155,22 +67,11 @@ def gpt2_with_added_tokens() -> GPT2Tokenizer:
     return GPT2Tokenizer(plain.encoder, plain.merges, special, plain.end_id, None, added)
 
 
-def test_added_tokens(program):
+def test_added_tokens(tmp_path):
     tokenizer = gpt2_with_added_tokens()
-    pair = tokenizer, Compiled(program, tokenizer_tables(tokenizer))
+    pair = tokenizer, in_the_engine(tokenizer, tmp_path)
     draw = random.Random(5)
-    parts = [
-        *(token.content for token in tokenizer.added),
-        " ",
-        "\n",
-        "\u3000",
-        "a",
-        "é",
-        "_",
-        "\u0301",
-        "東",
-        "!",
-    ]
+    parts = [*(token.content for token in tokenizer.added), *" \n\u3000aé_\u0301東!"]
     check(pair, ["".join(draw.choices(parts, k=draw.randrange(15))) for _ in range(1_000)])
     check(pair, beside_added_tokens(ENDS_OF_RANGES))
 
@@ -181,24 +82,22 @@ def beside_added_tokens(points: list[int]) -> list[str]:
 
 
 @pytest.fixture(scope="module", params=[*TOKENIZERS, "gpt2-published"])
-def pair(request: pytest.FixtureRequest, program: Any) -> tuple[Tokenizer, Compiled]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory) -> tuple[Tokenizer, Engine]:
     """A tokenizer, and the same one in the engine."""
     if request.param == "gpt2-published":
         folder = request.getfixturevalue("shared_data") / "gpt2"
-        files = [(folder / name).read_bytes() for name in ("encoder.json", "vocab.bpe")]
-        tokenizer: Tokenizer = GPT2Tokenizer.from_files(files[0], files[1])
+        tokenizer: Tokenizer = gpt2_tokenizer(folder)
     else:
         tokenizer = TOKENIZERS[request.param]()
-    compiled = Compiled(program, tokenizer_tables(tokenizer))
-    assert compiled.is_open
-    return tokenizer, compiled
+    return tokenizer, in_the_engine(tokenizer, tmp_path_factory.mktemp("engine"))
 
 
-def check(pair: tuple[Tokenizer, Compiled], texts: list[str]) -> None:
-    tokenizer, compiled = pair
+def check(pair: tuple[Tokenizer, Engine], texts: list[str]) -> None:
+    tokenizer, engine = pair
     for text, ids in zip(texts, tokenizer.encode_many(texts), strict=True):
+        found, unknown = engine.encode(text)
         expected = ids.tolist(), tokenizer.count_unknown(text)
-        assert compiled.encode(text) == expected, repr(text[:100])
+        assert (found.tolist(), unknown) == expected, repr(text[:100])
 
 
 def test_mixed_lines(pair):
@@ -231,27 +130,31 @@ def test_a_long_text(pair):
     "points", [ENDS_OF_RANGES, pytest.param(CODE_POINTS, marks=pytest.mark.slow)], ids=len
 )
 @pytest.mark.parametrize("pattern", ["a{}Σ", "aΣ{}", "aΣ{}b", "{}Σ{}"])
-def test_lower_casing_of_code_points(program, pattern, points):
-    compiled = Compiled(program, tokenizer_tables(TOKENIZERS["character-of-bytes"]()))
+def test_lower_casing_of_code_points(tmp_path, pattern, points):
+    engine = in_the_engine(CharacterTokenizer.learn([""], 10, True), tmp_path)
     # A line break is neither cased nor case-ignorable.
     text = "\n".join(pattern.format(chr(c), chr(c)) for c in points)
-    assert compiled.lower(text) == lower(text)
+    assert engine.encode(text)[0].tolist() == bytes_tokenizer().encode(lower(text)).tolist()
 
 
-def test_invalid_utf8_is_an_error(program):
+def test_invalid_utf8_is_an_error(tmp_path):
     """Against Python's decoder: all sequences of bytes at the ends of the ranges that UTF-8 has."""
-    compiled = Compiled(program, tokenizer_tables(TOKENIZERS["character-of-bytes"]()))
+    engine = in_the_engine(bytes_tokenizer(), tmp_path)
     first = b"a\x7f\x80\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff"
     second, third = b"a\x80\x8f\x90\x9f\xa0\xbf\xc2", b"a\x80\xbf\xc2"
     places = (first, second, third, third)
     for size in range(5):
         for data in map(bytes, itertools.product(*places[:size])):
-            try:
-                data.decode()
-            except UnicodeDecodeError:
-                assert compiled.encode(data) == "the text is not valid UTF-8", data
-            else:
-                assert not isinstance(compiled.encode(data), str), data
+            with engine._released():
+                # The byte after the text would complete a character.
+                address, _ = engine._write(data + b"\x80")
+                try:
+                    data.decode()
+                except UnicodeDecodeError:
+                    with pytest.raises(EngineError, match="the text is not valid UTF-8"):
+                        engine._checked("encode_text", address, size)
+                else:
+                    engine._checked("encode_text", address, size)
 
 
 def test_the_generated_tables_are_current():

@@ -12,7 +12,6 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.models import build_model
 from minigpt.models.state import assign, weight_arrays
-from minigpt.runs import layout
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
@@ -141,9 +140,3 @@ def damage_all_but_the_first(run: Run) -> None:
     """Damages checkpoints, so that training is resumed after the first epoch."""
     for path in checkpoint_paths(run.checkpoints_folder)[1:]:
         (path / "manifest.json").write_text("")
-
-
-def test_which_updates_are_kept():
-    assert [n for n in range(40_000) if layout.is_snapshot(n)] == [
-        *(0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
-    ]

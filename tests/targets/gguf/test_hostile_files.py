@@ -89,12 +89,6 @@ def generate_and_score(engine: Engine) -> None:
         assert engine.score(read, vocab_size).shape == (len(read), vocab_size)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_valid_file_can_be_used(files, limited, name, tmp_path):
-    (tmp_path / "model.gguf").write_bytes(files[name].data())
-    assert use(tmp_path / "model.gguf") == "used"
-
-
 def test_mutated_files(files, limited, tmp_path, tally):
     outcomes: Counter[str] = Counter()
     names, path = list(files), tmp_path / "model.gguf"

@@ -1,7 +1,5 @@
 """Look inside: attention and logit lens of the engine against the layers of the Keras model."""
 
-import random
-
 import numpy as np
 import pytest
 
@@ -59,28 +57,6 @@ def test_an_encoder_decoder(shape, tmp_path):
         np.testing.assert_allclose(found.cross, expected.cross, rtol=0, atol=TOLERANCE)
 
 
-def test_the_order_of_positions_does_not_matter(tmp_path):
-    built = build(GPT_SHAPES["modern"])
-    path = built.write(tmp_path / "model.gguf")
-    ids = some_ids(built.tokenizer.vocab_size, 24)
-
-    def fresh(position):
-        inspector = Inspector(path)
-        inspector.open(ids)
-        return inspector.inspect(position, 3)
-
-    inspector = Inspector(path)
-    inspector.open(ids)
-    positions = [*range(24), *range(23, -1, -1), *random.Random(0).sample(range(24), 24)]
-    alone = [fresh(position) for position in range(24)]
-    for position in positions:
-        found = inspector.inspect(position, 3)
-        np.testing.assert_allclose(found.attention, alone[position].attention, atol=1e-6)
-        for choice, other in zip(found.lens, alone[position].lens, strict=True):
-            np.testing.assert_allclose(choice.chosen, other.chosen, atol=1e-6)
-            np.testing.assert_allclose(choice.probabilities, other.probabilities, atol=1e-6)
-
-
 def test_a_text_is_continued_after_an_inspection(tmp_path):
     """The inspection uses the memory of a continuation, which is then started again."""
     built = build(GPT_SHAPES["modern"])
@@ -96,27 +72,6 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
     assert inspector.engine.add_tokens(30) == expected.tokens
     with pytest.raises(EngineError, match="outside the inspected text"):
         inspector.inspect(0, 4)
-
-
-def test_probabilities_of_generated_tokens(tmp_path):
-    """They are the model's: temperature, limits and banned tokens do not change them."""
-    built = build(GPT_SHAPES["modern"])
-    path = built.write(tmp_path / "model.gguf")
-    model, inspector = minigpt.load_portable(path), Inspector(path)
-    engine, text = inspector.engine, built.tokenizer.encode("Ana sat").tolist()
-    engine._call("set_recording", True)
-    settings = {"temperature": 1.7, "top_k": 40, "top_p": 0.9, "repetition_penalty": 1.3}
-    engine.set_sampling(Settings(**settings, banned_tokens=[5, 9]), 11)
-    engine.start(text, 18)
-    for _ in range(18):
-        (token,) = engine.add_tokens(1)
-        choice = inspector.choice(engine._call("newest_choice"))
-        probabilities = softmax(model.logits([text])[0, -1].astype("float64"))
-        np.testing.assert_allclose(choice.chosen, probabilities[token], atol=TOLERANCE)
-        best = np.argsort(-probabilities, kind="stable")[:GUESSES]
-        np.testing.assert_allclose(choice.probabilities, probabilities[best], atol=TOLERANCE)
-        np.testing.assert_allclose(probabilities[choice.ids], probabilities[best], atol=TOLERANCE)
-        text.append(token)
 
 
 def test_what_cannot_be_inspected(tmp_path):

@@ -23,21 +23,18 @@ from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.mixed_lines import code, scraps
+from tests.targets.gguf.models import gpt2_tokenizer
 from tests.targets.huggingface.test_chat_template import CHATML, TURNS, folder_with
 
 pytestmark = pytest.mark.slow
 xllamacpp = pytest.importorskip("xllamacpp", reason="needs xllamacpp, of the extra parity")
 
-GPT2_FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "gpt2"
 CONTEXT = 96
 TEXT = "\n".join([*scraps(800, 3), *code(800, 4)])
 LINES = [*scraps(400, 1), *code(150, 2), "", " ", "   ", "\n", "\0", "a\0b", "<end>", "'", " '"]
 TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
-    "gpt2": lambda: GPT2Tokenizer.from_files(
-        (GPT2_FIXTURES / "encoder.json").read_bytes(), (GPT2_FIXTURES / "vocab.bpe").read_bytes()
-    ),
+    "gpt2": gpt2_tokenizer,
     "byte_pair": lambda: BytePairTokenizer.learn([TEXT], 600, False),
     "character": lambda: CharacterTokenizer.learn([TEXT], 60, False),
 }

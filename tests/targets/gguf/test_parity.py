@@ -15,7 +15,6 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from tests.generation.naive import newest_logits
 from tests.targets.gguf.golden import built_of, golden, name_of
 from tests.targets.gguf.models import GPT_SHAPES, Built, build
 
@@ -42,17 +41,13 @@ def test_logits(shape, tmp_path):
 
 @pytest.mark.parametrize(("shape", "weights_type"), [("gpt2", "float16"), ("modern", "int8")])
 def test_logits_of_rounded_weights(shape, weights_type, tmp_path):
-    """The engine computes with the numbers that the library of the format reads."""
+    """The engine computes with the numbers to which the library of the format rounds."""
     built = build(GPT_SHAPES[shape])
     model = portable(built, tmp_path, weights_type)
     ids = some_ids(model.vocab_size)
-    tensors = {
-        tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors
-    }
     exact = built.model(ids).numpy()
     for weight in built.model.weights:
-        weight.assign(_rounded(weight.path, weight.numpy(), tensors))
+        weight.assign(_rounded(weight.path, weight.numpy(), weights_type))
     rounded = built.model(ids).numpy()
     scale = np.abs(exact).max()
     # Rounding the weights changes the logits; the engine makes the same change.
@@ -62,20 +57,13 @@ def test_logits_of_rounded_weights(shape, weights_type, tmp_path):
     np.testing.assert_allclose(model.logits(ids), rounded, rtol=0, atol=tolerance * scale)
 
 
-def _rounded(path: str, value: np.ndarray, tensors: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns the tensor of a file that holds a weight: the one that is nearest to it."""
+def _rounded(path: str, value: np.ndarray, weights_type: str) -> np.ndarray:
     if value.ndim != 2 or "position" in path:
         return value
-    wanted = value if "embedding" in path else value.T
-    parts = [t for t in tensors.values() if t.ndim == 2 and t.shape[1] == wanted.shape[1]]
-    rows, start = [], 0
-    while start < len(wanted):
-        fitting = [t for t in parts if start + len(t) <= len(wanted)]
-        nearest = min(fitting, key=lambda t: np.abs(t - wanted[start : start + len(t)]).max())
-        assert np.abs(nearest - wanted[start : start + len(nearest)]).max() < 0.01
-        rows.append(nearest)
-        start += len(nearest)
-    result = np.concatenate(rows)
+    rows = value if "embedding" in path else value.T
+    has_blocks = weights_type == "int8" and rows.shape[1] % 32 == 0
+    kind = gguf.GGMLQuantizationType.Q8_0 if has_blocks else gguf.GGMLQuantizationType.F16
+    result = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind)
     return result if "embedding" in path else result.T
 
 
@@ -173,19 +161,6 @@ def test_a_text_that_could_not_start(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=r"model.gguf: "):
             model.generate("Béla", 20)
     assert text + "".join(stream) == alone
-
-
-def test_equal_weights_are_ordered_by_logits(tmp_path):
-    """At a very high temperature all weights are 1; top-k still keeps the largest logits."""
-    built = build(GPT_SHAPES["modern"])
-    model = portable(built, tmp_path)
-    ids = built.tokenizer.encode("Ana sat")
-    logits = newest_logits(built.model, ids, built.tokenizer.never_sampled_ids)
-    best = set(np.argsort(-logits)[:5].tolist())
-    drawn = [model.samples("Ana sat", 1, seed=s, temperature=1e9, top_k=5) for s in range(40)]
-    tokens = {tuple(sample.tokens) for (sample,) in drawn}
-    assert tokens <= {(token,) for token in best} | {()}
-    assert len(tokens) == 5
 
 
 def test_everything_banned_ends_the_text(tmp_path):

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,6 @@ from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.html import writing
 from tests.browser.runs import write_page, write_run
-from tests.insight.report.report_runs import memorization_of
 from tests.targets.gguf.models import GPT_SHAPES, build
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"
@@ -143,15 +141,6 @@ def test_snapshots_take_the_place_of_epochs(built, run):
     assert [snapshot["step"] for snapshot in facts["snapshots"]] == [0, 1, 30, 60]
 
 
-def test_memorization(run):
-    measured = memorization_of(3)
-    (run.path / "analysis.json").write_text(json.dumps({"memorization": {"best": measured}}))
-    found = Page(write_page(run)).facts["memorization"]
-    assert found["share"] == 0.031 and found["held_out_share"] == 0.0021
-    assert found["longest"]["description"] == measured["longest"]["description"]
-    assert found["samples"] == measured["samples"]
-
-
 def test_the_training_text(tiny_run, tmp_path, monkeypatch):
     page, plain = tmp_path / "page.html", tmp_path / "plain.html"
     minigpt.export_run(tiny_run, "html", page, with_text=True)
@@ -216,29 +205,23 @@ def test_hostile_texts_stay_texts(built, tmp_path):
     assert ("title", {}, name.replace("\u202e", "\\u202e")) in page.texts
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"epoch": [1]}',
-        '{"epoch": 2, "step": "a", "val_loss": "b", "val_bits_per_byte": [1], "text": 5}',
-        '{"epoch": 2, "val_loss": NaN, "text": null, "prompt": {}}',
-        "[]",
-    ],
-)
-def test_damaged_records(run, line):
+DAMAGED = """
+{"epoch": [1]}
+{"epoch": 2, "step": "a", "val_loss": "b", "val_bits_per_byte": [1], "text": 5}
+{"epoch": 2, "val_loss": NaN, "text": null, "prompt": {}}
+[]
+"""
+
+
+def test_damaged_records(run):
     for file in (run.metrics_file, run.samples_file):
         with file.open("a") as lines:
-            lines.write(line + "\n")
+            lines.write(DAMAGED.lstrip())
     facts = Page(write_page(run)).facts
-    for value in numbers_of(facts["metrics"]):
-        assert value is None or isinstance(value, int | float)
+    values = [value for record in facts["metrics"] for value in record.values()]
+    assert all(value is None or isinstance(value, int | float) for value in values)
     assert all(isinstance(sample["text"], str) for sample in facts["samples"])
     assert len(facts["samples"]) == 3
-
-
-def numbers_of(metrics: list[dict]) -> Iterator[object]:
-    for record in metrics:
-        yield from record.values()
 
 
 def test_epochs_that_cannot_be_used(built, run, tmp_path, caplog):
@@ -278,16 +261,6 @@ def test_a_run_without_records(run):
     assert facts["metrics"] == facts["samples"] == []
     assert facts["baselines"] is None and facts["val_loss"] is None
     assert facts["parameters"] > 1000
-
-
-def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
-    for path in run.checkpoints_folder.iterdir():
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
-    with pytest.raises(UserError, match="has no checkpoint"):
-        minigpt.export_run(run, "html", tmp_path / "new" / "page.html")
-    assert not (tmp_path / "new").exists()
 
 
 def test_the_training_text_of_dialogues(monkeypatch):

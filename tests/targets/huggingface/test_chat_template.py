@@ -14,6 +14,7 @@ from minigpt.models import build_gpt
 from minigpt.targets.huggingface.folders import import_run, read_folder
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
+from tests.targets.gguf.models import gpt2_tokenizer
 from tests.targets.huggingface.folders import FIXTURES, write_model
 
 pytestmark = pytest.mark.usefixtures("without_xla")
@@ -34,8 +35,7 @@ SIZES = {"max_len": 128, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
 
 def chatml_tokenizer(splitting: str = "gpt2", end: int = 2) -> GPT2Tokenizer:
     """The fixture's vocabulary with the tokens of ChatML, the last of which ends an answer."""
-    files = (FIXTURES / name for name in ("encoder.json", "vocab.bpe"))
-    plain = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+    plain = gpt2_tokenizer()
     first = plain.vocab_size
     added = [AddedToken(first + i, name, special=True) for i, name in enumerate(NAMES[1:], 1)]
     added = [AddedToken(plain.special[NAMES[0]], NAMES[0], special=True), *added]

@@ -73,17 +73,6 @@ def test_generation_config_names_what_is_never_sampled(kind, vocab_size, tmp_pat
     assert settings == {"suppress_tokens": sorted(never)}
 
 
-def test_the_same_model_gives_the_same_bytes(tmp_path):
-    tokenizer = learned("byte_pair", 320)
-    model = random_gpt(tokenizer.vocab_size)
-    for name in ("one", "two"):
-        write_model(model, tokenizer, tmp_path / name)
-    files = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file()]
-    assert len(files) == 7
-    for file in files:
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
 GPT2_CHANGES = {
     "block": "post_norm",
     "head_bias": True,

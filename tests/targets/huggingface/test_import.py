@@ -11,9 +11,7 @@ from safetensors.numpy import load_file, save_file
 import minigpt
 from minigpt.app import export_run
 from minigpt.errors import UserError
-from minigpt.evaluation import evaluate_run
 from minigpt.targets.huggingface.folders import import_run
-from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import (
     FIXTURES,
     NAMES,
@@ -105,20 +103,6 @@ def test_reads_the_rotary_settings_of_transformers_4(scaling, tmp_path):
     del config["rope_parameters"]
     (folder / "config.json").write_text(json.dumps(config))
     assert error(folder, tmp_path / "run", "qwen3/sharded") < PARITY
-
-
-def test_an_imported_run_is_a_run(tmp_path):
-    imported = import_run(huggingface_folder("narrow", tmp_path / "folder"), tmp_path / "run")
-    text = tmp_path / "text.txt"
-    text.write_text(tiny_text(30))
-    scored = evaluate_run(imported, [str(text)])
-    assert scored.bytes == len(tiny_text(30).encode()) and scored.bits_per_byte is not None
-    assert imported.config.model.norm_epsilon == 1e-5
-    assert imported.config.tokenizer.vocab_size == 400
-    with pytest.raises(UserError, match="was imported"):
-        evaluate_run(imported)
-    with pytest.raises(UserError, match="already contains a run"):
-        import_run(FIXTURES / "narrow", imported.path)
 
 
 def change(folder: Path, **tensors) -> None:

@@ -6,17 +6,12 @@ import random
 import pytest
 import tensorflow as tf
 
-import minigpt
-from minigpt.config import Config, GPTConfig
-from minigpt.models import build_gpt
 from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
-from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.tokenizers import load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import code, scraps
-from tests.settings import tokenizer_config
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers")
 
@@ -112,22 +107,7 @@ def test_added_tokens_with_every_flag(name, qwen3, tmp_path):
     for content, flags in FLAGGED.items():
         add(theirs, [content], **flags)
     ours = imported(theirs, tmp_path / "folder")
-    parts = [
-        *FLAGGED,
-        END,
-        " ",
-        "  ",
-        "\n",
-        "a",
-        "word",
-        "x",
-        "é",
-        "\u0301",
-        "_",
-        "\u200d",
-        "!",
-        "1",
-    ]
+    parts = [*FLAGGED, END, "  ", "word", *" \naxé\u0301_\u200d!1"]
     check(ours, theirs, joined(parts, 4000, 6) + code(200, 7) + scraps(500, 8))
     ours.save(tmp_path / "saved")
     opened = load_tokenizer(tmp_path / "saved")
@@ -140,27 +120,15 @@ def test_added_tokens_with_every_flag(name, qwen3, tmp_path):
     check(ours, tokenizers.Tokenizer.from_str(json.dumps(again)), joined(parts, 500, 9))
 
 
-def test_added_tokens_in_a_portable_file(tmp_path):
+def test_added_tokens_in_llama(tmp_path):
     """What llama.cpp does not have makes it a file of minigpt only; the engine has it all."""
     theirs = gpt2_tokenizer()
     add(theirs, ["<user>"])
     add(theirs, ["<pad>"], special=True)
-    plain = imported(theirs, tmp_path / "plain")
-    vocabulary = llama_vocabulary(plain)
+    vocabulary = llama_vocabulary(imported(theirs, tmp_path / "plain"))
     assert vocabulary is not None
     assert vocabulary.tokens[-3:] == [END, "<user>", "<pad>"]
     assert [kind.name for kind in vocabulary.types[-3:]] == ["CONTROL", "USER_DEFINED", "CONTROL"]
     for content, flags in FLAGGED.items():
         add(theirs, [content], **flags)
-    ours = imported(theirs, tmp_path / "folder")
-    assert llama_vocabulary(ours) is None
-    sizes = {"max_len": 8, "embed_dim": 4, "num_heads": 1, "num_layers": 1, "block": "pre_norm"}
-    config = Config(model=GPTConfig(**sizes), tokenizer=tokenizer_config(kind="gpt2"))
-    weights = build_gpt(config.model, ours.vocab_size).get_weights()
-    write_portable(tmp_path / "model.gguf", config, ours, weights)
-    opened = minigpt.load_portable(tmp_path / "model.gguf")
-    for line in joined([*FLAGGED, END, " ", "  ", "a", "_", "é"], 300, 11):
-        ids = theirs.encode(line).ids
-        assert opened.tokenizer.encode(line).tolist() == ids
-        assert opened.tokenizer.decode(ids) == ours.decode(ids)
-    assert opened.tokenizer.never_sampled_ids == ours.never_sampled_ids == ()
+    assert llama_vocabulary(imported(theirs, tmp_path / "folder")) is None

@@ -1,22 +1,16 @@
-"""Exported folders, loaded by transformers: `pip install -e '.[parity]'`, then `make test-slow`.
-
-The test of GPT-2's size takes minutes and 3 GB of memory.
-"""
+"""Exported folders, loaded by transformers: `pip install -e '.[parity]'`, then `make test-slow`."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config import GPTConfig, load_config
-from minigpt.models import build_gpt
+from minigpt.config import load_config
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from tests.conftest import tiny_text
 from tests.mixed_lines import code, scraps
-from tests.targets.huggingface.folders import FIXTURES, PARITY, difference, write_model
+from tests.targets.gguf.models import gpt2_tokenizer
+from tests.targets.huggingface.folders import write_model
 from tests.targets.huggingface.test_chat_template import CHATML, QWEN3, TURNS, folder_with
 from tests.targets.huggingface.test_export import KINDS, learned, random_gpt
 
@@ -33,11 +27,6 @@ SIZES = {
 }
 
 
-def small_tokenizer() -> GPT2Tokenizer:
-    files = (FIXTURES / "encoder.json", FIXTURES / "vocab.bpe")
-    return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
-
-
 def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     """Returns a model, and the same model loaded by transformers."""
     model = random_gpt(tokenizer.vocab_size, max_len=96, norm_epsilon=1e-5, **sizes)
@@ -52,7 +41,7 @@ def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize(("kind", "vocab_size"), [("gpt2", 400), *KINDS, ("byte_pair", 1200)])
 def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_path):
-    tokenizer = small_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
+    tokenizer = gpt2_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
     if vocab_size == 1200:
         config = load_config({"tokenizer": {"vocab_size": vocab_size}}).tokenizer
         tokenizer = minigpt.tokenizers.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
@@ -65,67 +54,6 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_
         assert theirs.decode(ids, skip_special_tokens=True) == tokenizer.decode(ids)
     assert theirs.eos_token_id == theirs.bos_token_id == tokenizer.end_id
     assert len(theirs) == tokenizer.vocab_size
-
-
-@pytest.mark.parametrize(("kind", "vocab_size"), [("character", 12), ("word", 30)])
-def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_path):
-    tokenizer = learned(kind, vocab_size)
-    _, theirs = pair(SIZES["gpt2"], tokenizer, tmp_path / "folder")
-    assert tokenizer.never_sampled_ids
-
-    def drawn(**settings) -> set[int]:
-        torch.manual_seed(0)
-        # Nearly uniform: without a list, every token is drawn.
-        options = {"do_sample": True, "temperature": 100.0, "top_k": 0, "max_new_tokens": 90}
-        prompts = torch.full((60, 1), tokenizer.end_id)
-        found = theirs.generate(prompts, **options, **settings)
-        # Padding follows the end.
-        return {i for row in found.tolist() for i in row[: (row + row[:1]).index(row[0], 1)]}
-
-    banned = set(tokenizer.never_sampled_ids)
-    assert drawn() == set(range(tokenizer.vocab_size)) - banned
-    assert drawn(suppress_tokens=[]) & banned
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_a_folder_that_transformers_saved_again_is_imported(name, tmp_path):
-    """docs/guide.md names its files."""
-    tokenizer = small_tokenizer()
-    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
-    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
-    for folder, size in ((tmp_path / "again", "1GB"), (tmp_path / "sharded", "5KB")):
-        theirs.save_pretrained(folder, max_shard_size=size)
-        again.save_pretrained(folder)
-        opened = minigpt.load(import_run(folder, folder / "run"))
-        for text in (tiny_text(), "<|endoftext|>Ana", *scraps(100, 12)):
-            # That of a folder reads the name of its end token as the token.
-            assert opened.tokenizer.encode(text).tolist() == again(text)["input_ids"]
-        ids = np.array([[1, 2, 3]], "int32")
-        np.testing.assert_array_equal(opened.logits(ids), ours(ids))
-    assert len(list((tmp_path / "sharded").glob("model-*.safetensors"))) > 1
-    assert {path.name for path in (tmp_path / "again").iterdir()} == {
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "run",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
-
-
-def test_124m(shared_data, tmp_path):
-    files = (shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe"))
-    tokenizer = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
-    sizes = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "max_len": 1024}
-    described = GPTConfig(block="pre_norm", norm_epsilon=1e-5, **sizes)
-    ours = build_gpt(described, tokenizer.vocab_size)
-    write_model(ours, tokenizer, tmp_path / "folder")
-    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "folder").eval()
-    assert ours.count_params() == theirs.num_parameters() == 124_439_808
-    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
-    with torch.no_grad():
-        right = theirs(torch.tensor(ids.astype("int64"))).logits.numpy()
-    assert difference(ours(ids).numpy(), right) < PARITY
 
 
 @pytest.mark.parametrize(("splitting", "template"), [("gpt2", CHATML), ("qwen2", QWEN3)])
