@@ -90,11 +90,6 @@ def test_no_file_over_500_lines():
     assert [f for f in files if len(f.read_text(encoding="utf-8").splitlines()) > 500] == []
 
 
-def test_no_package_for_odds_and_ends():
-    names = {path.stem for path in PACKAGE.rglob("*.py")}
-    assert not names & {"utils", "util", "helpers", "misc", "common"}
-
-
 def imported_files(path: Path, names: dict[str, Path]) -> set[Path]:
     """The files that a file imports, within functions too; not what only type checkers import.
 

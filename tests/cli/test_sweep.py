@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.cli.sweep import _values
 from minigpt.config import dump_config
 from minigpt.config.loading import load_new_config
 from minigpt.errors import UserError
 from minigpt.insight import sweep
-from minigpt.insight.sweep import _trials
 from minigpt.interrupts import INTERRUPTED
 from tests.cli.running import called, refused
 from tests.conftest import tiny_text
@@ -199,25 +197,6 @@ def test_a_process_for_each_run(folder):
 def test_what_cannot_be_trained_is_said_before_the_first_run(folder, settings, expected):
     lines = refused("sweep", "--text", "book.txt", *sets(*settings), "--output", "s", cwd=folder)
     assert expected in lines[0] and not (folder / "s").exists()
-
-
-def settings_of(*overrides):
-    """The settings and the names of the runs of a command."""
-    parts = (override.partition("=") for override in overrides)
-    found = _trials({name: _values(listed) for name, _, listed in parts}, None, Path("s"), [])
-    return list(found.values()), [path.name for path in found]
-
-
-def test_values_with_commas():
-    found, _ = settings_of('sampling.stop=["."],["!", "?"],[]', "data.license=none")
-    stops = ['sampling.stop=["."]', 'sampling.stop=["!", "?"]', "sampling.stop=[]"]
-    assert [settings[0] for settings in found] == stops
-    found, _ = settings_of('data.license="by, sa","MIT"', "training.seed=1,2")
-    assert len(found) == 4 and ['data.license="by, sa"', "training.seed=1"] in found
-    _, names = settings_of("training.clip_norm=none,1.0", "training.schedule=wsd,cosine")
-    assert names == [
-        f"clip_norm={c},schedule={s}" for c in ("none", "1.0") for s in ("wsd", "cosine")
-    ]
 
 
 def test_the_command_of_the_guide(folder, trainer):

@@ -56,29 +56,6 @@ def test_head_dim_and_ff_dim_are_resolved():
     assert load_config({"model": {"embed_dim": 32}}).model.resolved().ff_dim == 96
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, ("modern", "rotary", "silu", False, False)),
-        ({"block": "pre_norm"}, ("pre_norm", "learned", "gelu_tanh", True, True)),
-        (
-            {"block": "post_norm", "activation": "relu"},
-            ("post_norm", "learned", "relu", True, True),
-        ),
-        (
-            {"block": "modern", "position": "sinusoidal"},
-            ("modern", "sinusoidal", "silu", False, False),
-        ),
-    ],
-)
-def test_defaults_depend_on_the_block(settings, expected):
-    model = load_config({"model": settings}).model
-    found = (model.block, model.position, model.activation, model.qkv_bias, model.tie_embeddings)
-    assert found == expected
-    overrides = [f"model.{name}={value}" for name, value in settings.items()]
-    assert load_config(None, overrides).model == model
-
-
 def test_problem_names_where_it_comes_from(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("[model]\nmax_len = 0\n[training]\nepochs = 3\n")

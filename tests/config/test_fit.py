@@ -93,17 +93,6 @@ def test_the_batch_of_a_length(size, expected):
     assert (config.model.max_len, config.training.batch_size) == expected
 
 
-def test_a_gpu_gets_a_larger_model_and_larger_batches_for_a_large_text():
-    text = load_config(None, text=["book.txt"])
-    for size, expected in ((10**6, (256, 4, 4)), (10**8, (512, 8, 32))):
-        config = fitted(text, TextSize(size, size), 100 * REFERENCE_SPEED)[0]
-        assert (
-            config.model.embed_dim,
-            config.model.num_layers,
-            config.training.batch_size,
-        ) == expected
-
-
 @pytest.mark.parametrize(
     ("size", "gpus", "rows"),
     [(500_000, 1, 4), (10**6, 1, 4), (10**7, 1, 16), (10**8, 1, 32), (10**8, 8, 256)],

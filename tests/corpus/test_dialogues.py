@@ -35,7 +35,6 @@ ANSWERED = {"role": "assistant", "content": "a"}
             {"instruction": "i", "input": "q", "output": "a"},
             [("user", "i\n\nq"), ("assistant", "a")],
         ),
-        ({"instruction": "i", "input": "", "output": "a"}, [("user", "i"), ("assistant", "a")]),
         (
             {"system": "s", "instruction": "i", "output": "a"},
             [("system", "s"), ("user", "i"), ("assistant", "a")],

@@ -5,7 +5,6 @@ import io
 import sysconfig
 import tarfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -121,8 +120,3 @@ def test_python_library(tmp_path, monkeypatch):
     before = source.fingerprint()
     (tmp_path / "lib" / "b.py").write_bytes(b"b = 2\n")
     assert source.fingerprint() != before
-
-
-def test_the_installed_python_library():
-    source = open_source(data_config(source="python"))
-    assert (Path(sysconfig.get_path("stdlib")) / "ast.py").read_text("utf-8") in texts_of(source)

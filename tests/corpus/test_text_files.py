@@ -149,8 +149,3 @@ def test_an_empty_path_is_not_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert problems("") == ("paths = '': should name a file, a folder or a glob",)
     assert read(".") == ["text"]
-
-
-def test_gz(tmp_path):
-    text = "ä line\n" * 300_000  # several blocks
-    assert read(write(tmp_path / "a.txt.gz", gzip.compress(text.encode()))) == [text]

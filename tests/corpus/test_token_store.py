@@ -10,7 +10,7 @@ from minigpt.corpus.token_ids import encode_texts
 from minigpt.corpus.token_store import even_sample, open_corpus, reopen_corpus
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files, pairs
-from tests.settings import data_config, tokenizer_config
+from tests.settings import tokenizer_config
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -90,18 +90,6 @@ def test_learning_from_an_even_sample(tmp_path, monkeypatch, messages):
     monkeypatch.setattr(CharacterTokenizer, "max_learn_bytes", 100)
     open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert any("from 100 bytes, an even sample of" in line for line in messages())
-
-
-def test_notes_on_the_files_are_logged_whether_or_not_the_ids_are_stored(tmp_path, messages):
-    for name in ("a.csv", ".b.txt"):
-        (tmp_path / name).write_text("number,prose\n" + "1,some text\n" * 40)
-    data = data_config(source="files", paths=[str(tmp_path), str(tmp_path / "a.csv")])
-    (tmp_path / "c.txt").write_text("text " * 80)
-    for _ in range(2):
-        open_corpus(data, CHARACTERS)
-        lines = messages()
-        assert sum("hidden files (1)" in line for line in lines) == 1
-        assert sum("a.csv: the texts are those of the column 'prose'" in x for x in lines) == 1
 
 
 COPIES = [TEXTS[number % 17] for number in range(20)]

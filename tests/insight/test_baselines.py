@@ -132,14 +132,6 @@ TOKENIZERS = {
 }
 
 
-def test_one_document_that_is_cut(tmp_path):
-    text = "One text without a separator. " * 30 + "Its end is held out."
-    corpus, config = opened(tmp_path, text, tokenizer=TOKENIZERS["byte_pair"])
-    context, held_out = read_texts(corpus, config)
-    assert (context + held_out).decode() == text
-    assert len(held_out) == corpus.val.bytes
-
-
 def test_a_lossy_tokenizer_has_no_bits_per_byte(tmp_path):
     corpus, config = opened(tmp_path, tiny_text(), tokenizer={"kind": "word", "vocab_size": 100})
     assert read_texts(corpus, config) is None

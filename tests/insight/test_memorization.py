@@ -112,15 +112,6 @@ def test_a_run_on_pairs(pair_run):
         assert len(sample.prompt.split()) >= 3
 
 
-def test_errors_are_one_line(learned_by_heart, tmp_path):
-    imported = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
-    imported.corpus_file.unlink()
-    for run, state in ((learned_by_heart, "newest"), (imported, "best")):
-        with pytest.raises(UserError) as error:
-            minigpt.measure_memorization(run, state)
-        assert len(error.value.problems) == 1
-
-
 def test_tensorflow_is_not_imported(learned_by_heart):
     code = (
         "import sys, minigpt\n"

@@ -67,7 +67,3 @@ def test_histograms_of_all_weights(board):
         (*_, histogram) = values(events, tag).values()
         assert histogram[:, 2].sum() == weight.size
         assert histogram[0, 0] == pytest.approx(weight.min(), abs=1e-6)
-
-
-def test_nothing_is_written_without_the_setting(tiny_run):
-    assert not (tiny_run.path / "tensorboard").exists()

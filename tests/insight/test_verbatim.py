@@ -127,19 +127,6 @@ def test_an_escape_sequence_is_one_character():
     assert search(tokenizer, [passage[:-1]], [passage[:-1]])[0].spans == [[]]
 
 
-# More than the first block.
-FILLER = "j " * 3000
-
-
-def test_the_longest_passage_is_found_after_all_its_parts():
-    words = ["".join(row) for row in itertools.islice(itertools.permutations("abcdefgh"), 20)]
-    whole = " ".join(words)
-    parts = [" ".join(words[begin : begin + 8]) for begin in range(13)]
-    copies, training = search(CHARACTERS, [*parts, FILLER, "bad " + whole], [whole])
-    assert copies.longest == (0, 0, len(whole))
-    assert training.place(copies.offset) == (14, 4, 0)
-
-
 def test_no_passage_crosses_an_unknown_word():
     tokenizer = WordTokenizer.learn([SENTENCE], 300, lowercase=False)
     for word in ("cold", "unknown"):

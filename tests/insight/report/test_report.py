@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import minigpt
-from minigpt.errors import UserError
 from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.runs.analysis import TITLES
 from tests.insight.report.report_file import ReportFile
@@ -45,15 +44,6 @@ def test_the_content_of_a_report(tmp_path):
     environment = dict(facts["environment"])
     assert environment["Device of the training"] == "CPU, 2 cores"
     assert environment["Keras"][0].isdigit() and environment["TensorFlow"][0].isdigit()
-
-
-def test_a_run_that_records_no_state(tmp_path):
-    run = write_records(tmp_path / "run", steps=False)
-    (run.path / "model.keras").touch()
-    facts = report_of(run).run
-    assert facts["verdicts"] is None and facts["text"] is None and facts["steps"] == []
-    assert facts["baselines"]["unigram"] == 4.9 and facts["baselines"]["bigram"] is None
-    assert facts["state"] == "finished"
 
 
 def test_a_run_without_records(tmp_path):
@@ -192,15 +182,6 @@ def test_a_comparison_has_less_of_each_run(tmp_path):
     for facts in report.content["runs"]:
         assert facts["steps"] == [] and len(facts["metrics"]) == 5
         assert [sample["epoch"] for sample in facts["samples"][0]["epochs"]] == [5]
-
-
-def test_a_report_that_cannot_be_written(tmp_path):
-    run = write_records(tmp_path / "run")
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"file/report\.html"):
-        write_report([run], tmp_path / "file" / "report.html")
-    with pytest.raises(ValueError, match="runs"):
-        write_report([], tmp_path / "report.html")
 
 
 def test_neither_tensorflow_nor_gguf_is_imported(tmp_path):
