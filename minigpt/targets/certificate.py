@@ -8,6 +8,7 @@ import datetime
 import hashlib
 import json
 import logging
+import math
 import os
 import platform
 from pathlib import Path
@@ -73,17 +74,17 @@ def certify(
         model = in_float32(model)
     with hide_tensorflow_log():
         export = export or target.open(path)
-        measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
+        measured = compare(opened_model(model, tokenizer), export, material)
     problems = problems_of(measured, target.tolerance(export.weights))
     if export.learned_steps:
         # The cause of the others.
         count = f"{export.learned_steps} step{'s' * (export.learned_steps > 1)}"
         problems = [f"its weights were changed after the export, by {count} of learning"]
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    names = {
-        file.relative_to(path).as_posix() if path.is_dir() else file.name: file for file in files
-    }
-    names.pop(CERTIFICATE_FILE, None)
+    names = {path.name: path}
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        names = {file.relative_to(path).as_posix(): file for file in files}
+        names.pop(CERTIFICATE_FILE, None)
     return {
         "certificate": FORMAT,
         "format": format,
@@ -119,23 +120,22 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
         found.append(
             f"{different} of {answers['questions']} greedy answers are not those of the run"
         )
-    gap, gap_limit = greedy["second_largest_gap"], None if logits else tolerance.gap
+    limit = math.inf
+    if tolerance.logits is not None:
+        limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
     if logits and logits["largest_difference"] is None:
         found.append("logits are nan or infinite")
-    elif tolerance.logits is not None:
-        limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
-        if logits and logits["largest_difference"] > limit:
-            found.append(
-                f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
-            )
-        gap_limit = 2 * limit
-    if gap_limit is not None and (gap is None or gap > gap_limit):
+    elif logits and logits["largest_difference"] > limit:
+        found.append(
+            f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
+        )
+    gap = greedy["second_largest_gap"]
+    if gap is None or gap > (2 * limit if logits or tolerance.gap is None else tolerance.gap):
         found.append(
             f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same, and "
             "the others are less probable"
         )
-    difference = bits["relative_difference"] if bits else None
-    if difference is not None and difference > tolerance.bits_per_byte:
+    if bits and (bits["relative_difference"] or 0.0) > tolerance.bits_per_byte:
         found.append(
             f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
             f"most {tolerance.bits_per_byte:.2%}"

@@ -13,42 +13,40 @@ from minigpt.evaluation.scores import bits_per_byte
 from minigpt.targets.material import Material
 from minigpt.targets.targets import Opened
 
-NEW_TOKENS = 64
 QUESTIONS = 10
 # The speed is the median of this many texts.
 _TIMED = 3
 
 
-def compare(source: Opened, export: Opened, material: Material, max_len: int) -> dict[str, Any]:
+def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
     """Measures how an export differs from its source.
 
     Args:
       source: the model it was made from.
       export: the exported model.
       material: the text.
-      max_len: the context. Continued texts end within it.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
       and `answers` of a model for dialogues.
     Raises:
       UserError: the sizes of the models differ.
     """
-    if export.max_len not in (None, max_len):
-        raise _other_run("max_len", export.max_len, max_len)
-    new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
+    if export.max_len not in (None, material.max_len):
+        raise _other_run("max_len", export.max_len, material.max_len)
     measured = {
         "text": material.origin,
         # First: it takes less time, and finds exports of another run.
         **_logits(source, export, material),
-        "greedy": _greedy(source, export, material, new_tokens, max_len),
+        "greedy": _greedy(source, export, material),
         "tokenizer": _tokenizer(source, export, material.lines),
-        "tokens_per_second": _speed(export, material.prompts, new_tokens),
+        "tokens_per_second": _speed(export, material),
     }
     if source.answer and export.answer:
         questions = [text for text in material.prompts if text][:QUESTIONS]
         # Of a small context, a question may fill more than half.
         with suppress(UserError):
-            both = [opened(questions, new_tokens // 2) for opened in (source.answer, export.answer)]
+            limit = material.new_tokens // 2
+            both = source.answer(questions, limit), export.answer(questions, limit)
             same = sum(a == b for a, b in zip(*both, strict=True))
             measured["answers"] = {"questions": len(questions), "same": same}
     return measured
@@ -64,8 +62,8 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
         return {"logits": None, "bits_per_byte": None}
     assert source.logits
     difference = largest = 0.0
-    losses, same, tokens = np.zeros(2), 0, material.tokens
     given = [window[:-1] for window in material.windows], material.sources
+    losses, same, tokens = np.zeros(2), 0, sum(map(len, given[0]))
     both = source.logits(*given), export.logits(*given)
     for window, ours, theirs in zip(material.windows, *both, strict=True):
         pair = [logits.astype(np.float32) for logits in (ours, theirs)]
@@ -107,11 +105,9 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
     return float((np.log(np.exp(logits).sum(1)) - logits[np.arange(len(targets)), targets]).sum())
 
 
-def _greedy(
-    source: Opened, export: Opened, material: Material, new_tokens: int, max_len: int
-) -> dict[str, Any]:
+def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
     """Compares the continuations by the export with those by the source."""
-    prompts = material.prompts
+    prompts, new_tokens = material.prompts, material.new_tokens
     if export.new_ids:
         # Libraries show bytes that are not UTF-8, which models also generate, in different ways. The ids
         # are compared; `_tokenizer` compares what both make of ids of text.
@@ -120,11 +116,12 @@ def _greedy(
         theirs = [source.decode(ids, export.new_ids(ids, new_tokens)) for ids in encoded]
     else:
         theirs = export.continue_greedily(prompts, new_tokens)
-    judged = judge(source, material, prompts, theirs, new_tokens, max_len)
+    judged, ours = judge(source, material, theirs), list(theirs)
     # Generating texts takes much longer than scoring those of the export.
     unsure = [i for i, (is_greedy, _) in enumerate(judged) if not is_greedy]
     generated = source.continue_greedily([prompts[i] for i in unsure], new_tokens)
-    ours = (dict(enumerate(theirs)) | dict(zip(unsure, generated, strict=True))).values()
+    for i, text in zip(unsure, generated, strict=True):
+        ours[i] = text
     pairs = list(zip(ours, theirs, strict=True))
     gaps = [gap if a != b else 0.0 for (a, b), (_, gap) in zip(pairs, judged, strict=True)]
     common = sum(len(os.path.commonprefix(pair)) for pair in pairs)  # noqa: RUF071  # of texts
@@ -139,23 +136,14 @@ def _greedy(
     }
 
 
-def judge(
-    source: Opened,
-    material: Material,
-    prompts: Sequence[str],
-    texts: Sequence[str],
-    new_tokens: int,
-    max_len: int,
-) -> list[tuple[bool, float]]:
+def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tuple[bool, float]]:
     """Judges greedy texts of an export by the logits of its source, which generates nothing.
 
     Args:
       source: the model.
-      material: its `end_id` and `start_id` are used.
-      prompts: one for each text.
-      texts: the continuations; or translations, whose `is_greedy` is always False.
-      new_tokens: a shorter text is followed by an end token.
-      max_len: the context. What is beyond it is not judged.
+      material: the prompts. A text of fewer than `new_tokens` tokens is followed by an end token; what is
+        beyond them, or beyond the context, is not judged.
+      texts: the continuations; or translations, which are never certain.
     Returns:
       For each text: whether the source certainly generates it, because each token is the only most probable
       one after those before it; and how far a token is from being the most probable one: the largest
@@ -163,39 +151,34 @@ def judge(
       probable, an export may choose the other one.
     """
     assert source.logits and source.decode
-    end, start_id = [material.end_id], material.start_id
-    read, sources = source.encode(prompts), list[np.ndarray | None]()
+    end, start_id, max_len = material.end_id, material.start_id, material.max_len
+    read, sources = source.encode(material.prompts), list[np.ndarray | None]()
     if start_id is None:
-        encoded = source.encode([a + b for a, b in zip(prompts, texts, strict=True)])
         # An empty prompt is read as an end token.
-        rows = [ids if a else end + ids for a, ids in zip(read, encoded, strict=True)]
-        starts = [len(prompt) or 1 for prompt in read]
+        begun = [ids or [end] for ids in read]
+        both = source.encode([a + b for a, b in zip(material.prompts, texts, strict=True)])
+        rows = [ids if a else [end, *ids] for a, ids in zip(read, both, strict=True)]
         sources += [None] * len(rows)
     else:
+        begun = [[start_id]] * len(read)
         rows = [[start_id, *ids] for ids in source.encode(texts)]
-        starts = [1] * len(rows)
-        sources += [np.array(ids[: max_len - 1] + end, np.int32) for ids in read]
+        sources += [np.array([*ids[: max_len - 1], end], np.int32) for ids in read]
     rows = [
-        ids if len(ids) - start >= new_tokens else ids + end
-        for ids, start in zip(rows, starts, strict=True)
+        [*ids, end][: min(max_len + 1, len(first) + material.new_tokens)]
+        for first, ids in zip(begun, rows, strict=True)
     ]
-    cut = [np.array(ids[: max_len + 1], np.int32) for ids in rows]
-    scored = source.logits([ids[:-1] for ids in cut], sources)
+    scored = source.logits([np.array(ids[:-1], np.int32) for ids in rows], sources)
     judged = []
-    for prompt, text, ids, start, seen, logits in zip(
-        read, texts, rows, starts, cut, scored, strict=True
-    ):
-        logits, new = logits[start - 1 :], ids[start:]
-        chosen = logits[np.arange(len(logits)), seen[start:]]
+    for prompt, text, first, ids, logits in zip(read, texts, begun, rows, scored, strict=True):
+        logits, new = logits[len(first) - 1 :], ids[len(first) :]
+        chosen = logits[np.arange(len(new)), new]
         is_greedy = (
             start_id is None
             # If logits are equal, a graph may choose another token than NumPy.
             and bool(((logits >= chosen[:, None]).sum(1) == 1).all())
-            and len(new) <= new_tokens
-            and len(seen) == len(ids)
-            # The text may be split into other tokens than those that were generated.
-            and ids[:start] == (prompt or end)
-            and source.decode(prompt, new[:-1] if new[-1:] == end else new) == text
+            # The text may be split into other tokens than those that were generated, or be cut.
+            and ids[: len(first)] == first
+            and source.decode(prompt, new[:-1] if new[-1:] == [end] else new) == text
         )
         judged.append((is_greedy, float((logits.max(1) - chosen).max(initial=0))))
     return judged
@@ -211,11 +194,11 @@ def _tokenizer(source: Opened, export: Opened, lines: list[str]) -> dict[str, An
     return {"lines": len(lines), "same": same}
 
 
-def _speed(export: Opened, prompts: list[str], new_tokens: int) -> float:
+def _speed(export: Opened, material: Material) -> float:
     """Returns new tokens per second of one text at a time; the first text is not counted."""
     seconds = []
     for _ in range(_TIMED + 1):
         began = time.perf_counter()
-        (text,) = export.continue_greedily(prompts[:1], new_tokens)
+        (text,) = export.continue_greedily(material.prompts[:1], material.new_tokens)
         seconds.append(time.perf_counter() - began)
     return len(export.encode([text])[0]) / float(np.median(seconds[1:]))

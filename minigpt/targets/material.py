@@ -13,7 +13,7 @@ from minigpt.tokenizers import Tokenizer
 
 TOKENS, PROMPTS, LINES = 2000, 50, 2000
 # A prompt is the beginning of a held-out document; of a line, if there are few documents.
-PROMPT_TOKENS = 8
+PROMPT_TOKENS, NEW_TOKENS = 8, 64
 # The number of ids that are read to find lines and prompts.
 _READ_TOKENS = 400_000
 # Bundled stories, if the text of the run is not available.
@@ -44,8 +44,9 @@ class Material:
       windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
       sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
-      prompts: up to `PROMPTS` sources; or beginnings of documents or lines, of up to `prompt_tokens`
-        tokens.
+      prompts: up to `PROMPTS` sources; or beginnings of documents or lines.
+      new_tokens: how many follow a prompt within the context, up to `NEW_TOKENS`.
+      max_len: the context.
       lines: `LINES` lines of the text and hard ones.
       end_id: the end token.
       start_id: the token before the first one of a translation; None for texts.
@@ -56,21 +57,18 @@ class Material:
     sources: list[np.ndarray | None]
     bytes: int
     prompts: list[str]
-    prompt_tokens: int
+    new_tokens: int
+    max_len: int
     lines: list[str]
     end_id: int
     start_id: int | None = None
 
-    @property
-    def tokens(self) -> int:
-        return sum(len(window) - 1 for window in self.windows)
-
 
 def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     """Returns material from the held-out text of a run, or from the bundled stories."""
-    ids, end_id = _held_out(run), tokenizer.end_id
-    origin = "bundled stories" if ids is None else "held-out text of the run"
+    ids, end_id, origin = _held_out(run), tokenizer.end_id, "held-out text of the run"
     if ids is None:
+        origin = "bundled stories"
         encoded = tokenizer.encode_many(list(islice(stories(), _STORIES)))
         ids = np.concatenate([[end_id], *(np.append(each, end_id) for each in encoded)])
     ids = np.asarray(ids[:_READ_TOKENS], np.int32)
@@ -78,20 +76,19 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     parts = np.split(ids, np.flatnonzero(ids == end_id))
     texts = [_text(part, tokenizer) for part in parts if (part != end_id).any()]
     lines = [line for text in texts for line in text.splitlines()]
-    beginnings = texts if len(texts) >= PROMPTS else [*texts, *_spread(lines, 2 * PROMPTS)]
+    beginnings = [*texts, *_spread(lines, 2 * PROMPTS)][: 2 * PROMPTS]
     count = max(1, min(PROMPT_TOKENS, max_len // 2))
-    prompts = [
-        tokenizer.decode(tokenizer.encode(text)[:count]) for text in beginnings[: 2 * PROMPTS]
-    ]
+    prompts = [tokenizer.decode(tokenizer.encode(text)[:count]) for text in beginnings]
     prompts = list(dict.fromkeys(prompt.rstrip("\ufffd") for prompt in prompts))
     windows = [targets[i : i + max_len + 1] for i in range(0, len(targets) - 1, max_len)]
     return Material(
         origin=origin,
         windows=windows,
         sources=[None] * len(windows),
-        bytes=_bytes(targets[1:], tokenizer),
+        bytes=len(_text(targets[1:], tokenizer).encode()),
         prompts=(prompts or [""])[:PROMPTS],
-        prompt_tokens=count,
+        new_tokens=max(1, min(NEW_TOKENS, max_len - count)),
+        max_len=max_len,
         lines=_spread([*_HARD_LINES, *lines], LINES),
         end_id=end_id,
     )
@@ -111,16 +108,17 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     fitting = np.flatnonzero(pairs.fits)
     before = np.cumsum(pairs.target_lengths[fitting]) - pairs.target_lengths[fitting]
     compared = fitting[before < TOKENS].tolist()
-    windows = [np.append(np.int32(tokenizer.start_id), pairs.target(i)) for i in compared]
+    targets = [pairs.target(i) for i in compared]
     some = range(min(len(pairs), LINES // 2))
     sides = [*map(pairs.source, some), *map(pairs.target, some)]
     return Material(
         origin="held-out pairs of the run",
-        windows=windows,
+        windows=[np.append(np.int32(tokenizer.start_id), ids) for ids in targets],
         sources=[pairs.source(i) for i in compared],
-        bytes=_bytes(np.concatenate([window[1:] for window in windows]), tokenizer),
+        bytes=sum(len(_text(ids, tokenizer).encode()) for ids in targets),
         prompts=[_text(pairs.source(i), tokenizer) for i in fitting[:PROMPTS]],
-        prompt_tokens=0,
+        new_tokens=min(NEW_TOKENS, max_len),
+        max_len=max_len,
         lines=_spread([*_HARD_LINES, *(_text(side, tokenizer) for side in sides)], LINES),
         end_id=tokenizer.end_id,
         start_id=tokenizer.start_id,
@@ -138,14 +136,6 @@ def _held_out(run: Run) -> np.ndarray | None:
 
 def _text(ids: np.ndarray, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(ids[ids != tokenizer.end_id])
-
-
-def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> int:
-    """Returns the UTF-8 bytes of token ids without end tokens; an unknown word counts as one byte."""
-    sizes = [len(piece + tokenizer.separator) if piece else 0 for piece in tokenizer.pieces]
-    if tokenizer.unknown_id is not None:
-        sizes[tokenizer.unknown_id] = 1 + len(tokenizer.separator)
-    return int(np.take(sizes, ids[ids != tokenizer.end_id]).sum())
 
 
 def _spread(lines: list[str], count: int) -> list[str]:

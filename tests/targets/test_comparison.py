@@ -17,9 +17,11 @@ def opened(tiny_run):
 
 def test_texts_are_judged_as_they_are_generated(tiny_run, opened):
     material = SimpleNamespace(end_id=tiny_run.load_tokenizer().end_id, start_id=None)
+    material.new_tokens, material.max_len = 5, 16
 
     def judge(prompts, texts):
-        return comparison.judge(opened, material, prompts, texts, 5, 16)
+        material.prompts = prompts
+        return comparison.judge(opened, material, texts)
 
     texts = opened.continue_greedily(PROMPTS, 5)
     assert judge(PROMPTS, texts) == [(True, 0.0)] * len(PROMPTS)

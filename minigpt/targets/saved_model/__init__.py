@@ -94,7 +94,8 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
         found: np.ndarray = signature(**tensors)["logits"][0].numpy()
     except tf.errors.InvalidArgumentError as error:
         # It has another context, or another vocabulary.
-        reason = error.message.splitlines()[0]
+        # The reason is the line before the names of the nodes.
+        reason = error.message.split("\n\t [[")[0].splitlines()[-1]
         raise UserError(f"the export should be one of this run: {reason}") from None
     return found
 
