@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import PIPE
@@ -21,12 +22,14 @@ import numpy as np
 
 from minigpt.corpus.token_ids import Group, encode_group
 from minigpt.environment import available_cores
-from minigpt.errors import UserError
+from minigpt.errors import UserError, failure
 from minigpt.tokenizers import load_tokenizer
 
+# What is printed goes to standard error: only ids go to the pipe.
 # The modules are found where this process finds them.
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; from minigpt.corpus.encode_pool import main; main()"
+    "import os, sys; output = os.dup(1); os.dup2(2, 1); sys.path[:] = sys.argv[2:]; "
+    "from minigpt.corpus.encode_pool import main; main(output)"
 )
 # Threads of libraries would take memory and not be faster.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -41,7 +44,7 @@ def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.nd
     Yields:
       the ids of each group, in order; see `encode_group`.
     Raises:
-      UserError: a process was killed.
+      UserError: a text cannot be encoded, or a process ended.
     """
     path = [entry or os.getcwd() for entry in sys.path]
     command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
@@ -71,21 +74,38 @@ def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.nd
     try:
         pickle.dump(group, cast(IO[bytes], worker.stdin))
         cast(IO[bytes], worker.stdin).flush()
-        return pickle.load(cast(IO[bytes], worker.stdout))
-    except (OSError, EOFError, pickle.UnpicklingError):
+        answer = pickle.load(cast(IO[bytes], worker.stdout))
+    # Bytes that are not a pickle can raise any exception.
+    except Exception:
+        # This does not change the status of a process that has ended.
+        worker.kill()
         status = worker.wait()
+        hint = "; is there enough memory?" if status < 0 else ""
         raise UserError(
-            f"a process that tokenizes the text ended with status {status}; is there enough memory?"
+            f"a process that tokenizes the text ended with status {status}{hint}"
         ) from None
     finally:
         free.put(worker)
+    if isinstance(answer, str):
+        raise UserError(f"the text cannot be tokenized: {answer}")
+    return answer
 
 
-def main() -> None:
-    """Encodes the groups of standard input with the tokenizer in the folder `sys.argv[1]`."""
-    tokenizer = load_tokenizer(Path(sys.argv[1]))
+def main(descriptor: int) -> None:
+    """Encodes the groups of standard input with the tokenizer in the folder `sys.argv[1]`.
+
+    Args:
+      descriptor: where the ids of each group are written, or in one line why there are none.
+    """
+    load = cache(load_tokenizer)
     # The other end of a pipe is closed when the first process has ended, however it did.
-    with suppress(EOFError, BrokenPipeError), open(1, "wb", closefd=False) as output:
+    with suppress(EOFError, BrokenPipeError), open(descriptor, "wb", closefd=False) as output:
         while True:
-            pickle.dump(encode_group(tokenizer, pickle.load(sys.stdin.buffer)), output)
+            group = pickle.load(sys.stdin.buffer)
+            answer: np.ndarray | str
+            try:
+                answer = encode_group(load(Path(sys.argv[1])), group)
+            except Exception as error:
+                answer = failure(error)
+            pickle.dump(answer, output)
             output.flush()

@@ -12,6 +12,7 @@ import re
 import reprlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -60,8 +61,8 @@ def open_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]
                 raise ValueError(f"should be an object, not {reprlib.repr(row)}")
             yield row
             number += 1
-    # The errors of pyarrow, too, are among these.
-    except (ValueError, RecursionError, csv.Error, OSError, NotImplementedError) as error:
+    # `_pyarrow` turns the errors of pyarrow into ValueError.
+    except (ValueError, RecursionError, csv.Error, OSError) as error:
         problem = str(error).partition("\n")[0]
         place = f"after row {number:,}: " if number else ""
         raise UserError(
@@ -133,7 +134,8 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
     # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
     parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(path)))
-    text = map(bytes.decode, itertools.chain.from_iterable(parts))
+    decoded = map(bytes.decode, itertools.chain.from_iterable(parts))
+    text = itertools.dropwhile(lambda line: not line.strip(), decoded)
     first = next(text, "")
     delimiters = "\t" if format_of(path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
@@ -150,14 +152,13 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
 def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     # Without these settings, whole columns of a row group would be in memory.
     streamed = {"buffer_size": 1 << 20, "pre_buffer": False}
-    with _pyarrow(path).parquet.ParquetFile(path, **streamed) as file:
+    with _pyarrow(path) as pyarrow, pyarrow.parquet.ParquetFile(path, **streamed) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
 
 
 def _arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
-    pyarrow = _pyarrow(path)
-    with pyarrow.OSFile(str(path)) as file:
+    with _pyarrow(path) as pyarrow, pyarrow.OSFile(str(path)) as file:
         # Other programs write files; `datasets` writes streams.
         if file.read(6) == b"ARROW1":
             reader = pyarrow.ipc.open_file(file)
@@ -171,13 +172,18 @@ def _arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-def _pyarrow(path: Path) -> Any:
+@contextmanager
+def _pyarrow(path: Path) -> Iterator[Any]:
+    """Imports pyarrow; its errors become ValueError."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:
         needed = f"{path.suffix.lower()}: pyarrow is not installed: {install_command('data')}"
         raise UserError(needed) from None
-    return pyarrow
+    try:
+        yield pyarrow
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error) or type(error).__name__) from None
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str] | None], Iterator[Any]]] = {

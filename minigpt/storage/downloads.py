@@ -19,6 +19,9 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.storage.files import cache_folder, sha256_of
 
 TIMEOUT_SECONDS = 60
+# The address may come from someone else's configuration. A download should not fill the disk: the checksum
+# is compared only after the last byte.
+MAX_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
 
 logger = logging.getLogger(__name__)
@@ -34,7 +37,7 @@ def download(url: str, sha256: str) -> Path:
       sha256: the file's SHA-256, 64 hexadecimal digits; a cached file is verified too.
     Raises:
       UserError: the address cannot be reached or redirects to a different host, the transfer ends early,
-        or its checksum differs. Nothing is kept in these cases.
+        the file has more than MAX_BYTES, or its checksum differs. Nothing is kept in these cases.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -83,6 +86,10 @@ def _transfer(url: str, path: Path) -> str:
                     file.write(block)
                     digest.update(block)
                     received += len(block)
+                    if received > MAX_BYTES:
+                        raise UserError(
+                            f"{url}: has more than {MAX_BYTES:,} bytes, the limit for a download"
+                        )
     except urllib.error.HTTPError as error:
         raise UserError(f"{url}: the server answered {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:

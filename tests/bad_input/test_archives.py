@@ -54,6 +54,16 @@ def test_names_and_links_in_an_archive_are_not_followed(tmp_path, cache):
     assert not Path("/tmp/minigpt-absolute").exists()
 
 
+def test_an_endless_download(tmp_path, cache, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"0" * 3_000_000)
+    data = data_config(source="shakespeare", url=path.as_uri(), sha256="0" * 64)
+    monkeypatch.setattr("minigpt.storage.downloads.MAX_BYTES", 1_000_000)
+    with pytest.raises(UserError, match="has more than 1,000,000 bytes"):
+        list(sources.open_source(data).pieces())
+    assert not any(cache.rglob("*.txt"))
+
+
 def test_nothing_is_decompressed_before_the_checksum_is_verified(tmp_path, cache, monkeypatch):
     data = archive(tmp_path / "a.tar.gz", {REVIEW: b"good"})
     monkeypatch.setattr(tarfile, "open", None)

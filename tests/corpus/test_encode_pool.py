@@ -54,3 +54,31 @@ def test_a_process_that_is_killed_ends_all(tmp_path, cache, monkeypatch):
     assert [process.wait(timeout=60) for process in started] == [-signal.SIGKILL] * 2
     # Nothing half-written is left.
     assert not list((cache / "tokens").iterdir())
+
+
+def test_what_a_process_prints_is_not_in_the_ids(tmp_path, monkeypatch, capfd):
+    settings = files(tmp_path, TEXT), tokenizer_config(kind="character", vocab_size=90)
+    program = encode_pool._PROGRAM.replace("main(output)", "os.write(1, b'B' * 9); main(output)")
+    monkeypatch.setattr(encode_pool, "_PROGRAM", program)
+    open_corpus(*settings)
+    assert "B" * 9 in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        # Not a pickle, from a process that does not end.
+        ("import time; print('no ids', flush=True); time.sleep(500)", "ended with status -9"),
+        ("raise SystemExit(3)", "ended with status 3$"),
+        (
+            "from minigpt.corpus import encode_pool; encode_pool.encode_group = None; "
+            "encode_pool.main(1)",
+            "cannot be tokenized: TypeError: 'NoneType' object is not callable",
+        ),
+    ],
+)
+def test_problems_of_a_process_are_one_line(tmp_path, monkeypatch, capfd, program, words):
+    monkeypatch.setattr(encode_pool, "_PROGRAM", program)
+    with pytest.raises(UserError, match=words) as error:
+        open_corpus(files(tmp_path, TEXT), tokenizer_config(kind="character", vocab_size=90))
+    assert len(error.value.problems) == 1 and "Traceback" not in capfd.readouterr().err

@@ -144,7 +144,24 @@ def test_a_passage_is_found_in_its_row(tmp_path):
 
 
 def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
-    assert read(write(tmp_path / "a.csv", separated(TEXTS, delimiter=";"))) == TEXTS
+    content = separated(TEXTS, delimiter=";")
+    assert read(write(tmp_path / "a.csv", content)) == TEXTS
+    # Blank lines before the header are skipped.
+    assert read(write(tmp_path / "b.csv", "\r\n\n" + content)) == TEXTS
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
+def test_errors_of_pyarrow_are_one_line(tmp_path, monkeypatch, kind):
+    path = save(tmp_path, kind)
+
+    def fail(*_, **__):
+        raise pyarrow.ArrowMemoryError("no memory\nmore")
+
+    monkeypatch.setattr(pyarrow.parquet, "ParquetFile", fail)
+    monkeypatch.setattr(pyarrow.ipc, "open_file", fail)
+    with pytest.raises(UserError, match=r"file: no memory$") as error:
+        read(path)
+    assert str(path) in str(error.value)
 
 
 def test_the_fingerprint_depends_on_column_and_format(tmp_path):
