@@ -104,9 +104,9 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
-    # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
     if memorization := analysis.memorization.get("best"):
         memorization = replace(memorization, samples=memorization.samples[:_MOST_MEASURED])
+    # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
     compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
     return facts | {
         "title": run.path.absolute().name,
