@@ -44,7 +44,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         try:
             lock.acquire()
             break
-        except (Timeout, FileNotFoundError):
+        except (Timeout, FileNotFoundError, FileExistsError):
             continue
         except (OSError, NotImplementedError) as error:  # The file system has no locks.
             shutil.rmtree(folder, ignore_errors=True)
