@@ -63,22 +63,31 @@ class SharedContext:
 def _filtered_stderr() -> Iterator[None]:
     import subprocess  # Where nothing is hidden, it is not needed.
 
+    # In a frozen application, the executable is the application.
+    if not sys.executable or getattr(sys, "frozen", False):
+        yield
+        return
     _flush_stderr()
     try:
         stderr = os.dup(2)
     except OSError:  # Standard error is closed.
         yield
         return
+    # Another process: it shows what this one writes before it aborts. Ctrl-C does not reach it.
+    try:
+        copying = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("stderr_filter.py"))],
+            stdin=subprocess.PIPE,
+            process_group=0 if hasattr(os, "setpgid") else None,
+        )
+    except OSError:  # It cannot be started, for example without memory. Nothing is hidden.
+        os.close(stderr)
+        yield
+        return
     # In an interactive Python and in notebooks, TensorFlow shows its messages from Python of level INFO.
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))
-    # Another process: it shows what this one writes before it aborts. Ctrl-C does not reach it.
-    copying = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(Path(__file__).with_name("stderr_filter.py"))],
-        stdin=subprocess.PIPE,
-        process_group=0 if hasattr(os, "setpgid") else None,
-    )
     assert copying.stdin
     os.dup2(copying.stdin.fileno(), 2)
     copying.stdin.close()

@@ -1,6 +1,7 @@
 """Start-up: TensorFlow's log lines, closed streams, Keras' settings."""
 
 import contextlib
+import logging
 import os
 import pty
 import signal
@@ -53,6 +54,24 @@ def test_two_threads_keep_standard_error(capfd):
         thread.join()
     os.write(2, b"after\n")
     assert capfd.readouterr().err == "inside\nafter\n"
+
+
+@pytest.mark.parametrize("why", ["no executable", "frozen", "no memory"])
+def test_without_another_process_nothing_is_hidden(why, capfd, monkeypatch):
+    def fail(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    if why == "no executable":
+        monkeypatch.setattr(sys, "executable", "")
+    elif why == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    level, opened = logging.getLogger("tensorflow").level, os.listdir("/proc/self/fd")
+    with hide_tensorflow_log():
+        os.write(2, LOG_LINE)
+        assert logging.getLogger("tensorflow").level == level
+        assert os.listdir("/proc/self/fd") == opened
+    assert capfd.readouterr().err == LOG_LINE.decode()
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:

@@ -40,7 +40,11 @@ def launch(
     # A worker that waits for the others is ended by Ctrl-C at once.
     statuses = [INTERRUPTED if status == -signal.SIGINT else status for status in statuses]
     for worker, status in enumerate(statuses):
-        if status < 0:
+        if status == -signal.SIGALRM:  # The alarm of `distribution.connection.connect`.
+            print_message(
+                f"minigpt: worker {worker} could not connect to the others within two minutes"
+            )
+        elif status < 0:
             print_message(f"minigpt: worker {worker} was ended by {signal.Signals(-status).name}")
     if INTERRUPTED in statuses:
         raise Interrupted

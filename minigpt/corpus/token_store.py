@@ -213,14 +213,22 @@ class _Store:
 
     def open(self) -> Corpus:
         """Returns the corpus; creates the store if it is not there."""
-        from filelock import FileLock  # Not needed to read, and takes time to import.
+        from filelock import FileLock, Timeout  # Not needed to read, and takes time to import.
 
         if found := read_store(self.folder):
             return found
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         # Of processes that start together, one tokenizes a large text, and the others wait for it.
-        with FileLock(cache_folder() / "locks" / self.folder.name):
+        lock = FileLock(cache_folder() / "locks" / self.folder.name)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            logger.info("waiting for another process that tokenizes this text")
+            lock.acquire()
+        try:
             return read_store(self.folder) or self._make()
+        finally:
+            lock.release()
 
     def _read_text(self) -> Documents:
         logger.info("reading the text")

@@ -128,6 +128,15 @@ def _from_slurm() -> Cluster:
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             port_base=SLURM_PORT, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
         )
-        return Cluster(tuple(resolver.cluster_spec().as_dict()["worker"]), int(resolver.task_id))
+        cluster = Cluster(tuple(resolver.cluster_spec().as_dict()["worker"]), int(resolver.task_id))
     except (RuntimeError, ValueError) as error:
         raise UserError(f"the variables of Slurm cannot be used: {error}") from None
+    host = cluster.addresses[cluster.index].rpartition(":")[0]
+    node = os.environ.get("SLURMD_NODENAME", host)
+    if node != host:
+        # The resolver sorts the nodes by name, and Slurm by number.
+        raise UserError(
+            f"Slurm runs worker {cluster.index} on {node}, and TensorFlow expects it on {host}; names of "
+            "nodes should have numbers of equal length, or set TF_CONFIG"
+        )
+    return cluster

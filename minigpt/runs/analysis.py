@@ -1,7 +1,7 @@
 """analysis.json: measurements of a run after its epochs, and the verdicts of the doctor.
 
 `insight` writes this record; the report, the page of a model and the list of runs read it. A file that does
-not have these types, because it is damaged or from somebody else, is not read at all.
+not have these types and lengths, because it is damaged or from somebody else, is not read at all.
 """
 
 import functools
@@ -10,9 +10,9 @@ import re
 import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from minigpt.notices import LOGGER
 from minigpt.runs.records import Count
@@ -24,6 +24,13 @@ _MOST_BYTES = 20_000_000
 
 State = Literal["training", "finished", "interrupted", "failed"]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+T = TypeVar("T")
+# Lengths that no written file reaches: pages show these values.
+Name = Annotated[str, Field(max_length=200)]
+Sentences = Annotated[str, Field(max_length=10_000)]
+Text = Annotated[str, Field(max_length=100_000)]
+Few = Annotated[list[T], Field(max_length=200)]
+Many = Annotated[list[T], Field(max_length=10_000)]
 
 # Id → title.
 TITLES = {
@@ -50,9 +57,9 @@ class Verdict:
         `runnable_action`.
     """
 
-    id: str
-    evidence: str
-    action: str
+    id: Name
+    evidence: Sentences
+    action: Sentences
 
     @property
     def title(self) -> str:
@@ -87,8 +94,8 @@ class Finding:
       evidence: one sentence with figures and an example, without control characters.
     """
 
-    kind: str
-    evidence: str
+    kind: Name
+    evidence: Sentences
 
 
 @dataclass(frozen=True)
@@ -103,12 +110,12 @@ class CopiedPassage:
       description: where it is, in words.
     """
 
-    text: str
+    text: Text
     words: Count
     characters: Count
     document: Count
     line: Count | None
-    description: str
+    description: Sentences
 
 
 @dataclass(frozen=True)
@@ -121,9 +128,15 @@ class MeasuredSample:
       copied: the parts of `text` that are in verbatim passages, (begin, end) in code points.
     """
 
-    prompt: str
-    text: str
-    copied: list[tuple[Count, Count]]
+    prompt: Text
+    text: Text
+    copied: Few[tuple[Count, Count]]
+
+
+def _within_text(sample: MeasuredSample) -> MeasuredSample:
+    if all(begin <= end <= len(sample.text) for begin, end in sample.copied):
+        return sample
+    raise ValueError("a copied part is not within the text")
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class Memorization:
       samples: the samples.
     """
 
-    state: str
+    state: Name
     epoch: Count | None
     step: Count | None
     tokens: Count
@@ -151,7 +164,7 @@ class Memorization:
     share: Number
     held_out_share: Number
     longest: CopiedPassage | None
-    samples: list[MeasuredSample]
+    samples: Many[Annotated[MeasuredSample, AfterValidator(_within_text)]]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the attributes as JSON types."""
@@ -181,12 +194,12 @@ class Passage:
     """A passage of the held-out text: its mean loss, its tokens with their losses, the source of a pair."""
 
     loss: Number
-    tokens: list[tuple[str, Number]]
-    source: str | None = None
+    tokens: Many[tuple[Sentences, Number]]
+    source: Text | None = None
 
 
 # The mean loss of some tokens: the keys are "from", "to" (None for no end), "tokens" and "loss".
-Group = dict[str, int | Number | None]
+Group = Annotated[dict[Name, int | Number | None], Field(max_length=10)]
 # The held-out text, and the lowest, the mean and the highest of parts of the training text.
 Likeness = Annotated[list[Number], Field(min_length=4, max_length=4)]
 
@@ -215,19 +228,19 @@ class Analysis:
 
     state: State | None = None
     written: Number | None = None
-    version: str | None = None
+    version: Name | None = None
     tokens_per_step: Number = 0.0
     planned_steps: Count | None = None
-    resumed_at: list[Count] = field(default_factory=list)
+    resumed_at: Many[Count] = field(default_factory=list)
     baselines: Baselines = field(default_factory=Baselines)
     bytes_per_token: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    positions: list[Group] = field(default_factory=list)
-    frequencies: list[Group] = field(default_factory=list)
-    passages: dict[Literal["hardest", "easiest"], list[Passage]] = field(default_factory=dict)
+    positions: Few[Group] = field(default_factory=list)
+    frequencies: Few[Group] = field(default_factory=list)
+    passages: dict[Literal["hardest", "easiest"], Few[Passage]] = field(default_factory=dict)
     memorization: dict[Literal["best", "last"], Memorization] = field(default_factory=dict)
-    held_out: dict[str, Likeness] | None = None
-    text: list[Finding] | None = None
-    verdicts: list[Verdict] | None = None
+    held_out: Annotated[dict[Name, Likeness], Field(max_length=200)] | None = None
+    text: Few[Finding] | None = None
+    verdicts: Few[Verdict] | None = None
 
 
 @functools.cache

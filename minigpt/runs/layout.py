@@ -14,6 +14,7 @@ Imports little: `minigpt sample` begins with it.
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from minigpt.errors import ArgumentProblem, UserError
@@ -42,6 +43,9 @@ def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
         problem += "; expected a run directory written by `minigpt train`"
         if or_file:
             problem += ", or a portable file (.gguf)"
+        if path.suffix == ".gguf" and path.is_file():
+            command = f"minigpt sample {shlex.quote(str(path))}"
+            problem += f"; a portable file is opened by minigpt.load_portable, or by: {command}"
         raise UserError(ArgumentProblem(argument, path, problem))
 
 

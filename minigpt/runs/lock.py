@@ -1,6 +1,6 @@
 """The lock of a run directory: one process at a time trains in it."""
 
-import os
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +10,11 @@ from filelock import FileLock, Timeout
 from minigpt.runs.layout import run_error
 
 NAME = "lock"
-# `is_locked` holds the lock for less than this.
+# `is_locked` holds the lock for a moment. `run_lock` and another `is_locked` try again for this long.
 _RETRY_SECONDS = 0.5
+_LOOK_SECONDS = 0.1
+# The directory is read-only, or the lock file is another user's.
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
@@ -23,9 +26,9 @@ def run_lock(run: Path, if_writable: bool = False) -> Iterator[None]:
 
     Args:
       run: the run directory.
-      if_writable: whether a directory that cannot be written is left without a lock.
+      if_writable: whether to go on without a lock if the directory or the lock file cannot be written.
     Raises:
-      UserError: another process holds the lock, or the directory cannot be written.
+      UserError: another process holds the lock, or it cannot be written.
     """
     lock = FileLock(run / NAME, timeout=_RETRY_SECONDS)
     try:
@@ -35,7 +38,7 @@ def run_lock(run: Path, if_writable: bool = False) -> Iterator[None]:
             run, "is being trained by another process; wait for that process or end it"
         ) from None
     except OSError as error:
-        if not (if_writable and not os.access(run, os.W_OK)):
+        if not (if_writable and error.errno in _NOT_WRITABLE):
             raise run_error(run, f"cannot be written: {error.strerror or error}") from None
     try:
         yield
@@ -50,7 +53,7 @@ def is_locked(run: Path) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
     try:
-        with FileLock(file, timeout=0):
+        with FileLock(file, timeout=_LOOK_SECONDS):
             return False
     except Timeout:
         return True

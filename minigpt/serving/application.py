@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from operator import methodcaller
@@ -13,9 +14,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
-from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from minigpt.errors import UserError
@@ -185,21 +191,20 @@ class Server:
             raise RequestError(404, message, "model", "model_not_found")
 
     async def page(self, request: Request) -> Response:
-        compressed = "gzip" in request.headers.get("accept-encoding", "").lower()
+        compressed = _accepts_gzip(request.headers.get("accept-encoding", ""))
         try:
-            path = await asyncio.to_thread(self._page.file, compressed)
+            path, tag = await asyncio.to_thread(self._page.file, compressed)
         except (OSError, UserError) as error:
             LOGGER.warning("The page cannot be written: %s", error)
             message = "the files of the model have been removed or damaged since the server started"
             raise RequestError(500, message) from None
-        # With status 304 if the browser has it.
-        files = StaticFiles(directory=path.parent)
-        response = await files.get_response(path.name, request.scope)
         # "no-cache": a browser keeps the page, and asks each time whether it is still the same.
-        response.headers.update({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
-        if compressed and response.status_code == 200:
-            response.headers["Content-Encoding"] = "gzip"
-        return response
+        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if _names_tag(request.headers.get("if-none-match", ""), tag):
+            return Response(status_code=304, headers=headers)
+        if compressed:
+            headers["Content-Encoding"] = "gzip"
+        return FileResponse(path, media_type="text/html", headers=headers)
 
     async def health(self, request: Request) -> Response:
         if not self.scheduler.is_healthy:
@@ -299,6 +304,18 @@ async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """Returns whether a header `Accept-Encoding` has gzip with a weight above 0."""
+    codings = "".join(accepted.lower().split()).split(",")
+    return any(re.fullmatch(r"gzip(;q=(?!0(\.0*)?$).*)?", coding) for coding in codings)
+
+
+def _names_tag(condition: str, tag: str) -> bool:
+    """Returns whether a header `If-None-Match` has an entity tag."""
+    tags = [given.strip().removeprefix("W/") for given in condition.split(",")]
+    return tag in tags or tags == ["*"]
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

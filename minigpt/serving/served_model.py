@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import os
 import shutil
 import threading
 from pathlib import Path
@@ -125,11 +124,11 @@ class ServedPage:
         self._file, self._run, self._folder = file, run, folder
         self._lock = threading.Lock()
 
-    def file(self, compressed: bool) -> Path:
-        """Returns the file with the page, compressed by gzip or not.
+    def file(self, compressed: bool) -> tuple[Path, str]:
+        """Returns the file with the page, and its entity tag: the same for each server of the same page.
 
-        Its time is that of the portable file: its entity tag is the same in each server of the same page.
-
+        Args:
+          compressed: whether the file should be compressed by gzip.
         Raises:
           UserError, OSError: the run or the portable file is not there any more.
         """
@@ -137,16 +136,14 @@ class ServedPage:
         unfinished = page.with_suffix(".unfinished")
         with self._lock:
             if not page.exists():
-                written = self._file.stat().st_mtime
                 self._write(unfinished)
-                os.utime(unfinished, (written, written))
+                self._digest = sha256_of(unfinished)
                 unfinished.rename(page)
             if compressed and not packed.exists():
                 with page.open("rb") as whole, gzip.open(unfinished, "wb") as file:
                     shutil.copyfileobj(whole, file)
-                shutil.copystat(page, unfinished)
                 unfinished.rename(packed)
-        return packed if compressed else page
+        return (packed, f'"{self._digest}-gzip"') if compressed else (page, f'"{self._digest}"')
 
     def _write(self, path: Path) -> None:
         if self._run is None:

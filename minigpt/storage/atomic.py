@@ -6,6 +6,7 @@ is removed on every exit. Its lock is released when a process is killed, and the
 directory removes it.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -40,9 +41,16 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
         lock = FileLock(folder / _LOCK, timeout=0)
         # Another process may find the folder before it is locked, and remove it as abandoned.
-        with suppress(Timeout, FileNotFoundError):
+        try:
             lock.acquire()
             break
+        except (Timeout, FileNotFoundError, FileExistsError):
+            continue
+        except (OSError, NotImplementedError) as error:  # The file system has no locks.
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise
+            raise OSError(errno.ENOTSUP, str(error), str(folder)) from error
     try:
         yield folder
     finally:

@@ -94,6 +94,12 @@ def test_slurm(monkeypatch, nodes, tasks, rank, node, addresses):
     assert not is_first_worker()
 
 
+def test_slurm_and_tensorflow_disagree_about_the_order_of_nodes(monkeypatch):
+    set_slurm(monkeypatch, "n[9-10]", "1(x2)", 2, 0, "n9")
+    with pytest.raises(UserError, match="runs worker 0 on n9, and TensorFlow expects it on n10"):
+        find_cluster()
+
+
 @pytest.mark.parametrize(
     ("addresses", "expected"), [(["a:1"], True), (["a:1", "b:1"], False), (None, True)]
 )

@@ -111,6 +111,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_strategies_of_tensorflow_train_the_same_model():
     """A process of its own: a CPU is divided before TensorFlow uses it."""
     command = [sys.executable, "-W", "ignore", "-c", STRATEGIES]

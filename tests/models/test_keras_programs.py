@@ -89,6 +89,7 @@ def test_the_first_call_may_be_of_any_method():
     "ignore:(currentThread|getName).* is deprecated:DeprecationWarning:keras_tuner"
 )
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer:UserWarning")
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_xla")
 def test_a_tuner_searches_over_models_and_a_generator_prints_their_texts(tmp_path, capsys):
     keras_tuner = pytest.importorskip("keras_tuner", reason="needs keras-tuner, of the extra dev")

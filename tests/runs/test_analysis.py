@@ -44,6 +44,9 @@ def test_later_versions_may_add_keys(tmp_path, messages):
         '{"passages": {"hardest": [{"loss": 1, "tokens": [["a", null]]}]}}',
         '{"memorization": {"best": {"samples": [{"text": 5}]}}}',
         '{"held_out": {"unigram": [1, 2, 3]}}',
+        json.dumps({"text": [{"kind": "html", "evidence": "a" * 10_001}]}),
+        json.dumps({"verdicts": [{"id": "a", "evidence": "", "action": ""}] * 201}),
+        json.dumps(analysis_of(4)).replace('"copied": [[', '"copied": [[0, 100000], ['),
     ],
 )
 def test_a_damaged_file_is_one_line(content, tmp_path, messages):

@@ -1,5 +1,6 @@
 """One process at a time trains in a run directory."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from minigpt.errors import UserError
+from minigpt.runs import lock
 from minigpt.runs.lock import is_locked, run_lock
 
 HOLDER = """
@@ -53,3 +55,21 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
             pass
         assert not is_locked(tmp_path)
         assert (target.read_bytes() if content else target.exists() or None) == content
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO])
+def test_a_run_whose_lock_cannot_be_written(number, tmp_path, monkeypatch):
+    """In a shared folder, the lock file may be another user's."""
+
+    def fail(self):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(lock.FileLock, "acquire", fail)
+    with pytest.raises(UserError, match="cannot be written"), run_lock(tmp_path):
+        pass
+    if number == errno.EIO:
+        with pytest.raises(UserError), run_lock(tmp_path, if_writable=True):
+            pass
+    else:
+        with run_lock(tmp_path, if_writable=True):
+            pass

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import gzip
+import hashlib
 import http.client
 import json
 import random
@@ -100,9 +101,12 @@ def asked(server, accepted, condition=""):
 
 def test_the_page(server):
     pages = {}
-    for accepted, coding in (("br, GZIP ;q=0.5", "gzip"), ("br", None), ("", None)):
+    for accepted, coding in (
+        *(("br, GZIP ;q=0.5", "gzip"), ("br", None), ("", None), ("gzip; q=0.000", None)),
+    ):
         status, headers, body = asked(server, accepted)
         assert (status, headers["Content-Encoding"]) == (200, coding)
+        assert coding or headers["ETag"] == f'"{hashlib.sha256(body).hexdigest()}"'
         assert headers["Content-Type"] == "text/html; charset=utf-8"
         assert headers["Vary"] == "Accept-Encoding" and len(body) == int(headers["Content-Length"])
         pages[coding] = body

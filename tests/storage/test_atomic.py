@@ -1,5 +1,6 @@
 """Atomic writes: complete or absent, and no scratch folder stays."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -171,3 +172,16 @@ def test_the_directory_is_not_created(tmp_path):
         with pytest.raises(FileNotFoundError):
             write(tmp_path / "none")
     assert not names(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOLCK, "no locks"), NotImplementedError("no flock")]
+)
+def test_a_file_system_without_locks(error, tmp_path, monkeypatch):
+    def fail(self):
+        raise error
+
+    monkeypatch.setattr("filelock.FileLock.acquire", fail)
+    with pytest.raises(OSError, match=r"no locks|no flock"), scratch_folder(tmp_path):
+        pass
+    assert names(tmp_path) == []

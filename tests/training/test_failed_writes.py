@@ -44,6 +44,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["saved_model", "gguf"])
 def test_a_full_disk_for_an_export(format, tiny_run, tmp_path):
     output = tmp_path / "export"

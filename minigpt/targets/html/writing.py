@@ -2,7 +2,7 @@
 
 import gzip
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ END_OF_DOCUMENT = "\uffff"
 _MOST_TEXT = 50_000_000
 # Of the training curve.
 _MOST_POINTS = 200
-# Epochs whose samples are shown.
-_MOST_SAMPLES = 100
+# Epochs whose samples are shown, and samples in which copied passages are.
+_MOST_SAMPLES, _MOST_MEASURED = 100, 30
 _BASELINES = (
     *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
     "ppmd_bits_per_byte",
@@ -104,8 +104,9 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
+    if memorization := analysis.memorization.get("best"):
+        memorization = replace(memorization, samples=memorization.samples[:_MOST_MEASURED])
     # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
-    memorization = analysis.memorization.get("best")
     compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
     return facts | {
         "title": run.path.absolute().name,

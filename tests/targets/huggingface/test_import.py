@@ -255,7 +255,7 @@ def test_refuses_other_architectures_and_variants(name, tmp_path):
         (line,) = refused(folder)
         assert f"config.json: {key}" in line and " = " in line
     odd = {"rope_theta": 0, "partial_rotary_factor": 0.5}
-    changes = {"n_head": 3, "n_layer": 0} if name == "narrow" else {"rope_parameters": odd}
+    changes = {"n_positions": 0, "n_layer": 0} if name == "narrow" else {"rope_parameters": odd}
     assert len(refused(huggingface_folder(name, tmp_path / "two" / "folder", **changes))) == 2
 
 

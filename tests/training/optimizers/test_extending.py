@@ -1,5 +1,7 @@
 """The example of docs/adding-a-schedule.md works to the end."""
 
+import pytest
+
 from tests.extending import ExtendedPackage
 
 CODE = """
@@ -17,6 +19,7 @@ command("export", "run", "--format", "gguf", "--output", "model.gguf")
 """
 
 
+@pytest.mark.slow
 def test_a_new_schedule_trains_samples_and_is_exported(tmp_path):
     package = ExtendedPackage(tmp_path)
     (files,) = package.apply("adding-a-schedule.md")
