@@ -171,8 +171,8 @@ def test_a_run_that_fails_costs_a_line(folder, trainer):
 
 
 def test_a_process_for_each_run(folder):
-    """The process prints why it fails: the text is too short for a batch."""
-    (folder / "book.txt").write_text("Ana sat.")
+    """The process prints why it fails: there is no text."""
+    (folder / "book.txt").write_text(" ")
     done = swept(folder, "training.learning_rate=0.001")
     assert done.returncode == 1
     row = done.stdout.splitlines()[-1].split()

@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from pydantic_core import to_jsonable_python
 
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
@@ -58,7 +59,7 @@ def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
         "states": states,
         "divided": isinstance(model.optimizer, DividedMuon),
         "scores": task.scores(),
-        "breakdown": task.breakdown.as_dict(),
+        "breakdown": to_jsonable_python(task.breakdown.results()),
     }
 
 
