@@ -26,7 +26,7 @@ State = Literal["training", "finished", "interrupted", "failed"]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 T = TypeVar("T")
 # Lengths that no written file reaches: pages show these values.
-Name = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(max_length=10_000)]
 Sentences = Annotated[str, Field(max_length=10_000)]
 Text = Annotated[str, Field(max_length=100_000)]
 Few = Annotated[list[T], Field(max_length=200)]
