@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.config import GPTConfig, SamplingConfig
+from minigpt.config import GPTConfig
+from minigpt.config.sampling import Settings
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import as_prompts
 from minigpt.generation.samples import Sampler
@@ -63,7 +64,7 @@ BUILDERS = {
 
 
 def samples(decoder, tokenizer, prompts, seeds=None, number=1, **settings):
-    sampler = Sampler(decoder, tokenizer, SamplingConfig(**settings))
+    sampler = Sampler(decoder, tokenizer, Settings(**settings))
     found = as_prompts("prompts", prompts, tokenizer)
     return list(sampler.samples(found, seeds or [0] * len(found), number))
 
