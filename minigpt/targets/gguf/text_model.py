@@ -25,7 +25,7 @@ from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked, strings
+from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
-        return [self.encode(text) for text in strings(texts)]
+        return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
         for text in texts:

@@ -9,11 +9,11 @@ from minigpt.targets.huggingface.architecture import read_json_object
 from minigpt.targets.huggingface.chat_template import with_template
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.base import read_file
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import (
+from minigpt.tokenizers.gpt2 import (
     ENCODER_FILE,
     END_TOKEN,
     MERGES_FILE,
+    GPT2Tokenizer,
     byte_alphabet,
     read_encoder,
     read_merges,
