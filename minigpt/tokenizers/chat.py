@@ -113,8 +113,9 @@ def _text(content: Any) -> str | None:
     if not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
     parts = [part if isinstance(part, Mapping) else {} for part in content]
-    texts = [part.get("text") if part.get("type") == "text" else None for part in parts]
-    return "".join(texts) if all(isinstance(text, str) for text in texts) else None
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    is_text = len(texts) == len(parts) and all(isinstance(text, str) for text in texts)
+    return "".join(map(str, texts)) if is_text else None
 
 
 def answers(ids: np.ndarray, chat: ChatFormat) -> tuple[np.ndarray, np.ndarray]:

@@ -162,7 +162,7 @@ class GPT2Tokenizer(Tokenizer):
             special.setdefault(END_TOKEN, tokens[END_TOKEN])
         encoder = {token: i for token, i in tokens.items() if token not in special}
         check_tokens_and_merges(encoder, merges, names)
-        end_id = special.get(END_TOKEN) if end_id is None else end_id
+        end_id = special.get(END_TOKEN, -1) if end_id is None else end_id
         if end_id not in special.values():
             raise UserError(f"{names[0]}: has no end token; should contain {END_TOKEN}")
         ids = [*encoder.values(), *special.values()]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from minigpt.targets.huggingface.tokenizer_import import CLASSES
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -19,6 +18,8 @@ from minigpt.tokenizers.splitting import PATTERNS, AddedToken
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
+# The tokenizers of transformers.
+CLASSES = {"gpt2": "GPT2Tokenizer", "qwen2": "Qwen2Tokenizer"}
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "[UNK]"
 
 
@@ -60,8 +61,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     files = {}
     if isinstance(tokenizer, GPT2Tokenizer):
         # As in the published GPT-2: the literal end token in a text is read as the end token.
-        name = next(name for name, kind in CLASSES.items() if kind == tokenizer.splitting)
-        settings |= {"tokenizer_class": name, "split_special_tokens": False}
+        settings |= {"tokenizer_class": CLASSES[tokenizer.splitting], "split_special_tokens": False}
         settings |= {"add_prefix_space": False, "errors": "replace"}
         files["vocab.json"] = json.dumps(tokenizer.encoder | tokenizer.special) + "\n"
         merges = [" ".join(pair) for pair in tokenizer.merges]
