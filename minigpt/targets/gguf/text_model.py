@@ -20,7 +20,7 @@ from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import engine_problems
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked, strings
+from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
-        return [self.encode(text) for text in strings(texts)]
+        return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
         for text in texts:
