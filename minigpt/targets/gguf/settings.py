@@ -1,6 +1,5 @@
 """Sampling settings of portable files: the rows of `config.sampling.SETTINGS`, without pydantic."""
 
-import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
@@ -38,22 +37,22 @@ class Settings(SimpleNamespace):
 
     def __init__(self, **values: Any) -> None:
         known = [setting.name for setting in _KNOWN]
-        problems = [
-            ArgumentProblem(name, value, f"unknown setting{nearest(name, known)}")
-            for name, value in values.items()
-            if name not in known
-        ]
+        found = {
+            name: f"unknown setting{nearest(name, known)}" for name in values.keys() - {*known}
+        }
         for setting in _KNOWN:
             value = values.get(setting.name, setting.default)
             # NumPy's numbers and arrays become those of Python.
             value = value.tolist() if hasattr(value, "tolist") else value
-            if found := _problems(setting, value):
-                problems += found
+            if problem := _problem(setting, value):
+                found[setting.name] = problem
             elif setting.name != "seed":
                 convert = list if isinstance(value, list | tuple) else setting.type
                 setattr(self, setting.name, convert(value))
-        if problems:
-            raise UserError(*problems)
+        if found:
+            raise UserError(
+                *(ArgumentProblem(n, values[n], problem) for n, problem in found.items())
+            )
 
     @property
     def numbers(self) -> list[float]:
@@ -98,30 +97,24 @@ def _lack(setting: Setting) -> str:
     return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"
 
 
-def _problems(setting: Setting, values: Any) -> list[ArgumentProblem]:
-    if setting.type in _KINDS:
-        elements, kind = [values], setting.type
-    elif isinstance(values, list | tuple):
-        elements, (kind,) = list(values), setting.type.__args__
-    else:
-        return [ArgumentProblem(setting.name, values, "should be a valid list")]
-    found = ((value, _problem(kind, setting.limits(), value)) for value in elements)
-    return [ArgumentProblem(setting.name, value, problem) for value, problem in found if problem]
-
-
-def _problem(kind: Any, limits: list[tuple[str, float]], value: Any) -> str | None:
+def _problem(setting: Setting, value: Any) -> str | None:
     """Returns what is wrong with a value; the limits of a string are those of its length."""
+    kind, elements = setting.type, [value]
+    if kind not in _KINDS:
+        (kind,) = kind.__args__
+        if not isinstance(value, list | tuple):
+            return "should be a valid list"
+        elements = list(value)
     types, name = _KINDS[kind]
-    if isinstance(value, bool) or not isinstance(value, types):
-        return f"should be a valid {name}"
-    try:
-        size: Any = len(value) if isinstance(value, str) else value
-        if not math.isfinite(size):
+    for element in elements:
+        if isinstance(element, bool) or not isinstance(element, types):
+            return f"should be a valid {name}"
+        size: Any = len(element) if isinstance(element, str) else element
+        # No float can hold a larger integer.
+        if not (-1e308 < size < 1e308):
             return "should be a finite number"
-    except OverflowError:  # An integer that no float can hold.
-        return f"should be a valid {name}"
-    for comparison, limit in limits:
-        holds, words = _COMPARISONS[comparison]
-        if not holds(size, limit):
-            return f"should be {words} {limit}{' characters' if kind is str else ''}"
+        for comparison, limit in setting.limits():
+            holds, words = _COMPARISONS[comparison]
+            if not holds(size, limit):
+                return f"should be {words} {limit}{' characters' if kind is str else ''}"
     return None

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,30 +166,20 @@ class PortableModel(ModelWithTokenizer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration.
-
-        Raises:
-          UserError: the file is damaged.
-        """
+        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration."""
         return self._json("minigpt.config")
 
     @property
     def training(self) -> dict[str, Any]:
-        """Facts about the run, such as `val_bits_per_byte`.
-
-        Raises:
-          UserError: the file is damaged.
-        """
+        """Facts about the run, such as `val_bits_per_byte`."""
         return self._json("minigpt.training")
 
     def _json(self, name: str) -> dict[str, Any]:
-        try:
-            value = json.loads(self._texts[name])
-        except (TypeError, ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
-        return value
+        """Returns the object in a key; a `UserError` if the file is damaged."""
+        with suppress(TypeError, ValueError, RecursionError):
+            if isinstance(value := json.loads(self._texts[name]), dict):
+                return value
+        raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
 
 
 class PortableTextModel(PortableModel, BaseTextModel):
@@ -369,25 +360,18 @@ def _window(
     """Checks the arguments of `learn`. Returns the tokens of a window."""
     if isinstance(learning_rate, bool) or not isinstance(learning_rate, Real):
         raise TypeError(f"`learning_rate` must be a number. Received: {learning_rate!r}")
-    problems = []
-    if tokens < 2:
-        shown = shortened(text)
-        problems.append(ArgumentProblem("text", shown, "should have at least 2 tokens"))
     longest = max(1, min(max_len, tokens - 1))
     limits = {"steps": (1, 2**31 - 1), "batch_size": (1, 2**16), "seed": (0, 2**31 - 1)}
     limits["length"] = (1, longest)
-    for name, value in numbers.items():
-        if name == "length" and value is None:
-            continue
-        least, most = limits[name]
-        if not least <= as_integer(name, value) <= most:
-            problem = f"should be from {least} to {most}"
-            if name == "length":
-                problem += f": the text has {tokens} tokens, and the context {max_len}"
-            problems.append(ArgumentProblem(name, value, problem))
+    problems = [
+        ArgumentProblem(name, value, "should be from {} to {}".format(*limits[name]))
+        for name, value in numbers.items()
+        if value is not None and not limits[name][0] <= as_integer(name, value) <= limits[name][1]
+    ]
+    if tokens < 2:
+        problems.append(ArgumentProblem("text", shortened(text), "should have at least 2 tokens"))
     if not 0 < learning_rate < 1e38:  # The engine computes in float32.
-        problem = "should be a number above 0"
-        problems.append(ArgumentProblem("learning_rate", learning_rate, problem))
+        problems.append(ArgumentProblem("learning_rate", learning_rate, "should be above 0"))
     if problems:
         raise UserError(*problems)
     return min(longest, _WINDOW) if numbers["length"] is None else int(numbers["length"])
