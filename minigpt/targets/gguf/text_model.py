@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.controls import Controls
@@ -134,7 +133,6 @@ class PortableModel(ModelWithTokenizer):
     def __init__(self, engine: Engine, path: Path) -> None:
         self.parameters = engine.weight_count
         self._engine, self._path = engine, path
-        self._has_learned = False
         # The engine has one memory. Threads take turns.
         self._lock = threading.RLock()
         self.tokenizer: PortableTokenizer = PortableTokenizer(engine, self._lock)
@@ -151,13 +149,6 @@ class PortableModel(ModelWithTokenizer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._path)!r})"
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # A copy has its own engine.
-        if not self._has_learned:
-            return minigpt.load_portable, (self._path,)
-        with self._lock:
-            return _opened, (self._path, self._engine.file())
 
     @property
     def learned_steps(self) -> int:
@@ -189,9 +180,6 @@ class PortableTextModel(PortableModel, BaseTextModel):
     There is no beam search. Several texts can be streamed at the same time; the engine reads a text again
     whenever it returns to it.
     """
-
-    # The text that the engine continues.
-    _current: object = None
 
     def learn(
         self,
@@ -231,7 +219,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             ids = self.tokenizer.encode(text)
             numbers = {"steps": steps, "batch_size": batch_size, "length": length, "seed": seed}
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
-            self._current, self._has_learned = None, True
+            self._engine.current = None
             losses: list[float] = []
             settings = length, int(batch_size), int(seed), float(learning_rate)
             try:
@@ -242,7 +230,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
                             break
             finally:
                 # Texts that were begun meanwhile are read again.
-                self._current = None
+                self._engine.current = None
         return losses
 
     def save(self, path: str | Path) -> None:
@@ -296,13 +284,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
         def resume() -> bool:
             """Returns whether the engine has to read the text again."""
-            if self._current is text:
+            if self._engine.current is text:
                 return False
             # The engine has one text at a time: another one has been started since.
-            self._current = None
+            self._engine.current = None
             self._engine.set_sampling(settings, seed)
             self._engine.start(ids, settings.max_new_tokens, added)
-            self._current = text
+            self._engine.current = text
             return True
 
         process = controls.start(self.tokenizer, np.array(ids, np.int32)) if controls else None
@@ -326,13 +314,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         with self._lock:
-            self._current = None
+            self._engine.current = None
             rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
         return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
 
     def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
         with self._lock:
-            self._current = None
+            self._engine.current = None
             return self._engine.mean_latent(ids)
 
 
@@ -388,12 +376,7 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
       UserError: the file cannot be read, or is not a portable file.
       TypeError: `path` is not a path.
     """
-    return _opened(as_path("path", path))
-
-
-def _opened(
-    path: Path, content: bytes | None = None
-) -> PortableTextModel | PortableTranslationModel:
-    engine = Engine(path, content)
+    path = as_path("path", path)
+    engine = Engine(path)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)
