@@ -20,8 +20,7 @@ from minigpt.targets.huggingface.qwen3 import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer, load_tokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.huggingface import added_tokens, bpe_tables, splitting_of
 
 # A saved tokenizer of minigpt, which is written next to tokenizer.json.

@@ -6,6 +6,7 @@ decoder.
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 from minigpt.tokenizers import Tokenizer
@@ -44,7 +45,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     described, special = BUILDERS[type(tokenizer)](tokenizer)
     chat = tokenizer.chat
     for i, name in enumerate(chat.added if chat else (), len(tokenizer.text_pieces)):
-        described["added_tokens"].append(AddedToken(i, name, special=True).described())
+        described["added_tokens"].append(asdict(AddedToken(i, name, special=True)))
     settings: dict[str, Any] = {
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_len,
@@ -105,7 +106,7 @@ def _given(tokenizer: HuggingFaceTokenizer) -> Built:
         described["post_processor"] = None
     names = {i: name for name, i in tokenizer.ids.items()}
     if tokenizer.end_id not in names:
-        described["added_tokens"] += [AddedToken(tokenizer.end_id, END, special=True).described()]
+        described["added_tokens"] += [asdict(AddedToken(tokenizer.end_id, END, special=True))]
     end = names.get(tokenizer.end_id, END)
     unknown = {} if tokenizer.unknown_id is None else {"unk_token": names[tokenizer.unknown_id]}
     return described, {"bos_token": end, "eos_token": end, **unknown}
@@ -172,7 +173,7 @@ def _described(
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            token.described() for token in sorted(tokens.values(), key=lambda token: token.id)
+            asdict(token) for token in sorted(tokens.values(), key=lambda token: token.id)
         ],
         "normalizer": None,
         "pre_tokenizer": None,
