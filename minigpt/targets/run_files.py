@@ -24,7 +24,6 @@ from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module
-from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
@@ -64,7 +63,6 @@ class EpochFiles(Hook):
     """
 
     name = "a state of training"
-    stage = Stage.KEEP
     # None if no files are kept.
     _loop: TrainingLoop | None = None
 
@@ -73,7 +71,7 @@ class EpochFiles(Hook):
         keeps = keeps_epochs(config.training, loop.model)
         if keeps and portable_problem(config.model, tokenizer) is None:
             self._loop = loop
-            self._remove_old()
+            remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
             if not loop.is_over and loop.clock.step == 0:
                 self._write_snapshot(loop)
@@ -87,7 +85,8 @@ class EpochFiles(Hook):
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         if (loop := self._loop) is None:
             return
-        self._remove_old()
+        # Those that the checkpoint before this epoch does not keep.
+        remove_epoch_files(loop.run.epochs_folder, epoch - 1)
         record = {**logs, "epoch": epoch, "step": loop.clock.step}
         self._write(loop, loop.run.epochs_folder / epoch_file_name(epoch), record)
 
@@ -104,13 +103,8 @@ class EpochFiles(Hook):
 
     def finished(self, run: Run, state: str) -> list[str]:
         if self._loop:
-            self._remove_old()
+            remove_epoch_files(run.epochs_folder, self._loop.checkpointing.epoch)
         return []
-
-    def _remove_old(self) -> None:
-        """Removes the files that are not kept at the newest checkpoint."""
-        assert self._loop
-        remove_epoch_files(self._loop.run.epochs_folder, self._loop.checkpointing.epoch)
 
 
 class SavedModelFolder(Hook):
