@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import PIPE
@@ -22,7 +21,7 @@ import numpy as np
 
 from minigpt.corpus.token_ids import Group, encode_group
 from minigpt.environment import available_cores
-from minigpt.errors import UserError, failure
+from minigpt.errors import UserError
 from minigpt.tokenizers import load_tokenizer
 
 # What is printed goes to standard error: only ids go to the pipe.
@@ -44,7 +43,7 @@ def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.nd
     Yields:
       the ids of each group, in order; see `encode_group`.
     Raises:
-      UserError: a text cannot be encoded, or a process ended.
+      UserError: a process ended.
     """
     path = [entry or os.getcwd() for entry in sys.path]
     command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
@@ -65,8 +64,7 @@ def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.nd
             waiting.append(pool.submit(_encode, free, group))
             if len(waiting) > 2 * available_cores():
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield from (future.result() for future in waiting)
 
 
 def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.ndarray:
@@ -74,38 +72,27 @@ def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.nd
     try:
         pickle.dump(group, cast(IO[bytes], worker.stdin))
         cast(IO[bytes], worker.stdin).flush()
-        answer = pickle.load(cast(IO[bytes], worker.stdout))
+        return pickle.load(cast(IO[bytes], worker.stdout))
     # Bytes that are not a pickle can raise any exception.
     except Exception:
         # This does not change the status of a process that has ended.
         worker.kill()
-        status = worker.wait()
-        hint = "; is there enough memory?" if status < 0 else ""
         raise UserError(
-            f"a process that tokenizes the text ended with status {status}{hint}"
+            f"a process that tokenizes the text ended with status {worker.wait()}"
         ) from None
     finally:
         free.put(worker)
-    if isinstance(answer, str):
-        raise UserError(f"the text cannot be tokenized: {answer}")
-    return answer
 
 
 def main(descriptor: int) -> None:
     """Encodes the groups of standard input with the tokenizer in the folder `sys.argv[1]`.
 
     Args:
-      descriptor: where the ids of each group are written, or in one line why there are none.
+      descriptor: where the ids of each group are written.
     """
-    load = cache(load_tokenizer)
+    tokenizer = load_tokenizer(Path(sys.argv[1]))
     # The other end of a pipe is closed when the first process has ended, however it did.
     with suppress(EOFError, BrokenPipeError), open(descriptor, "wb", closefd=False) as output:
         while True:
-            group = pickle.load(sys.stdin.buffer)
-            answer: np.ndarray | str
-            try:
-                answer = encode_group(load(Path(sys.argv[1])), group)
-            except Exception as error:
-                answer = failure(error)
-            pickle.dump(answer, output)
+            pickle.dump(encode_group(tokenizer, pickle.load(sys.stdin.buffer)), output)
             output.flush()

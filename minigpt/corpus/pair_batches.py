@@ -129,8 +129,8 @@ class Buckets:
         indices = np.flatnonzero(pairs.fits)
         if len(indices) < batch_size:
             raise UserError(
-                f"{text}: {len(indices):,} pairs fit into model.max_len = {pairs.max_len} and are "
-                f"available for training; training.batch_size = {batch_size} needs at least that many"
+                f"{text}: {len(indices):,} pairs fit into model.max_len = {pairs.max_len}; "
+                f"training.batch_size = {batch_size} needs at least that many"
             )
         parts = _split_by_length(pairs, indices, max_buckets)
         shapes = [

@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +29,7 @@ from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, PartSizes, map_ids, text_ends, write_ids
+from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
@@ -74,9 +74,7 @@ class Corpus:
 
 
 def open_corpus(
-    data: DataConfig,
-    tokenizer: TokenizerConfig,
-    existing: Tokenizer | None = None,
+    data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
 ) -> Corpus:
     """Returns the token ids of a text from the cache folder, and creates them if they are missing.
 
@@ -106,14 +104,11 @@ def open_corpus(
     unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
         logger.info(f"{corpus.duplicates:,} {unit} are copies of others")
-    if (
-        isinstance(data, PairsConfig)
-        and data.val_pairs
-        and corpus.val.documents // 2 < data.val_pairs
-    ):
+    held_out = corpus.val.documents // 2
+    if isinstance(data, PairsConfig) and data.val_pairs and held_out < data.val_pairs:
         logger.warning(
             f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
-            f"{corpus.val.documents // 2:,} are held out"
+            f"{held_out:,} are held out"
         )
     return corpus
 
@@ -142,20 +137,15 @@ def _cache_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{error.filename or cache_folder()}: {error.strerror or error}"
-            " (MINIGPT_CACHE sets another folder for cached files)"
-        ) from error
+        name = error.filename or cache_folder()
+        raise UserError(f"{name}: {error.strerror or error}") from error
 
 
 class _Store:
     """The store of a text and its settings."""
 
     def __init__(
-        self,
-        data: DataConfig,
-        config: TokenizerConfig,
-        existing: Tokenizer | None,
+        self, data: DataConfig, config: TokenizerConfig, existing: Tokenizer | None
     ) -> None:
         self.data = data
         self.config = config
@@ -173,6 +163,8 @@ class _Store:
         if problems:
             raise UserError(*problems)
         self.source: Any = self.ids or open_source(data)
+        if isinstance(self.source, TextFiles):
+            self.source.check_found()
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
@@ -305,7 +297,7 @@ def write_store(
                 starts = sys.executable and not getattr(sys, "frozen", False)
                 is_large = part.bytes > POOL_BYTES and starts
                 sizes, counts = write_ids(file, part, tokenizer, pool=pool if is_large else None)
-        meta[name] = asdict(sizes)
+        meta[name] = sizes
         if name == "train":
             np.save(folder / "counts.npy", counts)
     logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
@@ -321,16 +313,15 @@ def read_store(folder: Path) -> Corpus | None:
         if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
             return None
         counts = np.load(folder / "counts.npy")
-        intact = tokenizer.fingerprint() == meta["tokenizer"]
+        if tokenizer.fingerprint() != meta["tokenizer"]:
+            return None
         parts = []
         for side in ("train", "val"):
             with open(folder / f"{side}.bin", "rb") as file:
-                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
+                parts.append(map_ids(file, tokenizer, **meta[side]))
         duplicates = int(meta["duplicates"])
         ends = text_ends(parts[0].ids, tokenizer.end_id, meta.get("text_documents", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
-        return None
-    if not intact:
         return None
     train, val = parts
     return Corpus(
@@ -348,12 +339,8 @@ def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = Fals
     """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
-    logger.info(
-        "learning the %s tokenizer from %s%s",
-        config.kind,
-        format_size(min(train.bytes, limit)),
-        sample,
-    )
+    size = format_size(min(train.bytes, limit))
+    logger.info("learning the %s tokenizer from %s%s", config.kind, size, sample)
     sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
     return learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.corpus.dialogues import Dialogues, encode_documents
-from minigpt.corpus.documents import ingest
 from minigpt.corpus.id_files import SUFFIXES, read_ids
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.text_files import read_pairs, read_texts
+from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
@@ -100,13 +99,12 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         problem = "token ids can be scored only by a run that was trained on token ids"
         raise UserError(*(f"{path}: {problem}" for path in found))
     if data.source == "pairs":
-        return encode_texts(read_pairs(paths), tokenizer)
+        return encode_texts(PairFiles(paths).read(), tokenizer)
     if data.source == "dialogues":
-        return encode_texts(
-            ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
-        )
+        encode = partial(encode_documents, tokenizer)
+        return encode_texts(Dialogues(paths).read(), tokenizer, encode)
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
-    return encode_texts(read_texts(paths, separator, field), tokenizer)
+    return encode_texts(TextFiles(paths, separator, field).read(), tokenizer)
 
 
 def _held_out(run: Run) -> Part:

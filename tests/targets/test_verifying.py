@@ -86,22 +86,17 @@ def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
     return Run.create(path, config, tokenizer, None, model)
 
 
-@pytest.mark.parametrize(
-    ("max_len", "vocab_size", "problem"),
-    [(24, 320, "at most max_len = 16"), (16, 330, "has vocab_size = 320, the run 330")],
-)
-def test_a_saved_model_of_another_run(saved_model, tmp_path, max_len, vocab_size, problem):
-    """It does not say its sizes. One of a shorter context refuses the texts of the run."""
-    other = another_run(tmp_path / "other", max_len, vocab_size)
+def test_a_saved_model_of_another_run(saved_model, tmp_path):
+    """It does not say its sizes, and refuses the texts of a run with a longer context."""
+    other = another_run(tmp_path / "other", 24, 320)
     done = called("verify", saved_model, "--against", other.path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert problem in done.stderr
+    assert "at most max_len = 16" in done.stderr
 
 
-def test_a_saved_model_of_another_kind(tiny_run, pair_run, saved_model, pair_saved_model):
-    for export, run in ((pair_saved_model, tiny_run), (saved_model, pair_run)):
-        with pytest.raises(UserError, match="another kind of model"):
-            minigpt.verify(export, run)
+def test_a_saved_model_of_another_kind(pair_run, saved_model):
+    with pytest.raises(UserError, match="another kind of model"):
+        minigpt.verify(saved_model, pair_run)
 
 
 def test_a_saved_model_of_another_program(tiny_run, tmp_path):

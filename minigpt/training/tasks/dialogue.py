@@ -39,7 +39,7 @@ class Dialogue(LanguageModeling):
         self.train_counts = self.train.target_counts(vocab_size)
         self.val_counts = self.val.target_counts(vocab_size)
         self.batches_in_pass = len(self.train.rows) // training.batch_size
-        tokens = np.diff(self.train.segments.spans).sum() - self.train.dialogues
+        tokens = np.diff(self.train.spans).sum() - self.train.dialogues
         self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
 
     def _packed(self, part: Part) -> PackedDialogues:
@@ -74,15 +74,14 @@ class Dialogue(LanguageModeling):
         padding = 1 - self.tokens_per_batch * len(train.rows) / (
             self.config.training.batch_size * places
         )
-        segments = train.segments
         prompts = [
             unknown_tokens_message(repr(prompt), number, tokenizer)
             for prompt in dict.fromkeys(self.config.sampling.prompts)
             if (number := tokenizer.count_unknown(prompt))
         ]
         divided = (
-            f"{count(segments.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
-            f"between turns; {segments.left_out:,} tokens of longer turns are not trained on"
+            f"{count(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
+            f"between turns; {train.left_out:,} tokens of longer turns are not trained on"
         )
         return {
             "Text": self.split,
@@ -90,7 +89,7 @@ class Dialogue(LanguageModeling):
             f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,}; {learned:.0%} of them are learned "
             f"(training.loss_on = {self.config.training.loss_on!r})",
             "Rows": f"{len(train.rows):,} of {train.length:,} tokens, {padding:.0%} padding",
-            **({"Divided": divided} if segments.divided else {}),
+            **({"Divided": divided} if train.divided else {}),
             **({"Prompts": "; ".join(prompts)} if prompts else {}),
             "Baselines": f"validation loss, nats per learned token: uniform {uniform:.3f}, unigram "
             f"{unigram:.3f}",

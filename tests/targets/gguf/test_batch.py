@@ -176,7 +176,7 @@ def test_errors(tmp_path):
         with pytest.raises(UserError):
             engine.start_slot(slot, ids, settings, 0)
     with pytest.raises(UserError, match="memory"):
-        BatchEngine(path).open_batch(2**20, 2**20)
+        BatchEngine(path).open_batch(2**26, 2)
     with pytest.raises(UserError):
         opened(build({"kind": "encoder_decoder", **PAIR_SHAPES["paper"]}), tmp_path)
     # The batch goes on after errors.

@@ -3,13 +3,13 @@
 import json
 
 import minigpt as package
-from tests.cli.running import called, minigpt
+from tests.cli.running import called
 from tests.targets.huggingface.folders import expected, huggingface_folder
 
 
 def test_import_sample_evaluate_export(tmp_path, without_xla):
     huggingface_folder("narrow", tmp_path / "folder")
-    done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
+    done = called("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "reading folder\n"
     assert done.stdout.startswith("Wrote runs/gpt2. Sample from it with: ")
