@@ -148,17 +148,13 @@ def opened_step(
                 return new
             scores, caches = step([token], len(ids) + len(new) - 1, caches)
 
-    def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
-        read = tokenizer.encode(prompts)
-        return [tokenizer.continuation(ids, new_ids(ids, max_new_tokens)) for ids in read]
-
     return Opened(
         tokenizer.encode,
-        continue_greedily,
+        lambda prompts, count: [new_ids(ids, count) for ids in tokenizer.encode(prompts)],
         (package, *tokenizer.packages),
         weights=settings["weights"],
         max_len=settings["max_len"],
         logits=lambda texts, sources: map(logits or stepped_logits, texts),
         decode=tokenizer.continuation,
-        new_ids=new_ids,
+        gives_ids=True,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.notices import LOGGER
-from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.storage.atomic import atomic_file, atomic_folder
 from minigpt.targets.targets import TARGETS, ExportSource, target_named
 
 if TYPE_CHECKING:
@@ -34,30 +34,25 @@ def write_export(
     target.check_packages()
     source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
-    if problem := target.problem(source.run.config.model, source.tokenizer):
+    if problem := target.problem(run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))
-    for ignored in target.ignored_settings(source.run.config.sampling):
+    for ignored in target.ignored_settings(run.config.sampling):
         LOGGER.warning("%s: %s", output, ignored)
     with new_output(output, target.is_folder) as unfinished:
         target.write(source, unfinished, weights)
         if not certificate:
             return None
         # It imports TensorFlow.
-        from minigpt.targets.certificate import (
-            certificate_bytes,
-            certificate_path,
-            certify,
-            record_certificate,
-        )
+        from minigpt.targets import certificate as certificates
 
-        found = certify(unfinished, source.run, format, (source.model, source.tokenizer))
+        found = certificates.certify(unfinished, source, target)
         if found["problems"]:
             raise UserError(
                 *(ArgumentProblem("format", format, problem) for problem in found["problems"])
             )
         place = unfinished if target.is_folder else output
-        replace_file(certificate_path(place), certificate_bytes(found))
-    record_certificate(source.run, output, found)
+        certificates.write_certificate(certificates.certificate_path(place), found)
+    certificates.record_certificate(run, output, found)
     return found
 
 

@@ -3,13 +3,12 @@
 import abc
 import functools
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -99,7 +98,7 @@ class Opened:
     Attributes:
       encode: lines → the token ids of each.
       continue_greedily: (prompts, maximum number of new tokens) → the most probable continuation of each
-        prompt, or its translation, token by token.
+        prompt, or its translation, token by token: a text, or its ids if `gives_ids`.
       packages: the packages that read the format, for the versions in the certificate.
       weights: how matrices are stored. It decides the tolerance.
       max_len: the context; None if the export does not say it.
@@ -108,26 +107,22 @@ class Opened:
         gives no logits.
       decode: (ids of a prompt, new ids) → the text that the new ids add, without the end token; None if
         only whole texts are read.
-      new_ids: (ids of a prompt, maximum number of new tokens) → the ids of the most probable continuation;
-        None if the format continues texts itself.
+      gives_ids: whether continuations are ids. Libraries show bytes that are not UTF-8, which models also
+        generate, in different ways.
       learned_steps: the steps by which its weights were changed after the export.
       answer: as `continue_greedily`, for questions; None if the format or the model has no dialogues.
     """
 
     encode: Callable[[Sequence[str]], list[list[int]]]
-    continue_greedily: Callable[[Sequence[str], int], list[str]]
+    continue_greedily: Callable[[Sequence[str], int], list[Any]]
     packages: tuple[str, ...]
     weights: WeightsType = "float32"
     max_len: int | None = None
     logits: Callable[[Texts, Sources], Iterator[np.ndarray]] | None = None
     decode: Callable[[Sequence[int], Sequence[int]], str] | None = None
-    new_ids: Callable[[Sequence[int], int], list[int]] | None = None
+    gives_ids: bool = False
     learned_steps: int = 0
     answer: Callable[[Sequence[str], int], list[str]] | None = None
-
-    def versions(self) -> dict[str, str]:
-        """Returns the version of each package."""
-        return {name: importlib.metadata.version(name) for name in self.packages}
 
 
 class Target(abc.ABC):

@@ -60,8 +60,7 @@ class Tokenizer(Vocabulary):
           UserError: the vocabulary of this kind is read from a file.
         """
         raise UserError(
-            f"tokenizer.kind = {cls.kind!r}: is read from a file, not learned from text; "
-            "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
+            f"tokenizer.kind = {cls.kind!r}: is read from a file, not learned from text"
         )
 
     def with_start(self) -> Self:
@@ -108,7 +107,7 @@ class Tokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
-        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in grouping.strings(texts)]
+        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in grouping.checked(texts)]
         groups = list(grouping.in_groups(chain.from_iterable(cut_texts)))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
@@ -191,17 +190,12 @@ class Tokenizer(Vocabulary):
 
             return load_tokenizer(folder)  # type: ignore[return-value]
         state = read_state(folder)
-        if state["kind"] != cls.kind:
-            raise UserError(
-                f"{state_path(folder)}: kind = {state['kind']!r}: should be {cls.kind!r}"
-            )
-        if state.get("format") != cls.format:
-            raise UserError(
-                f"{state_path(folder)}: format = {state.get('format')!r}: should be {cls.format}"
-            )
+        found = state["kind"], state.get("format")
         # What has not changed needs no other check.
         recorded = state.pop("fingerprint", None)
         try:
+            if found != (cls.kind, cls.format):
+                raise ValueError(f"kind and format are {found}; should be {cls.kind, cls.format}")
             if recorded != _hash(state):
                 raise ValueError("does not match its fingerprint")
             tokenizer = cls._from_settings(state, folder)
@@ -210,9 +204,8 @@ class Tokenizer(Vocabulary):
                 tokenizer = tokenizer.with_chat(ChatFormat.of_state(state["chat"]))
             return tokenizer
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"{state_path(folder)}: damaged ({type(error).__name__}: {error})"
-            ) from None
+            problem = f"damaged ({type(error).__name__}: {error})"
+            raise UserError(f"{state_path(folder)}: {problem}") from None
 
     def fingerprint(self) -> str:
         """Returns 64 hexadecimal digits, equal for tokenizers with the same behavior."""
@@ -239,10 +232,10 @@ def read_state(folder: Path) -> dict[str, Any]:
     path = state_path(folder)
     try:
         state = json.loads(read_file(path))
+        if not isinstance(state, dict) or not isinstance(state.get("kind"), str):
+            raise ValueError("not a saved tokenizer")
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: damaged, not valid JSON ({error})") from None
-    if not isinstance(state, dict) or not isinstance(state.get("kind"), str):
-        raise UserError(f"{path}: damaged, not a saved tokenizer")
+        raise UserError(f"{path}: damaged: {error}") from None
     return state
 
 

@@ -28,48 +28,26 @@ def cut(text: str, after: re.Pattern[str]) -> Iterator[str]:
     yield text[start:]
 
 
-def strings(texts: Iterable[str]) -> Iterator[str]:
-    """Yields the texts.
-
-    Raises:
-      TypeError: `texts` is a single string, whose characters would be texts, or no texts.
-    """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise TypeError(f"`texts` must be a list of strings. Received: {reprlib.repr(texts)}")
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(
-                f"text should be a string. Received: {reprlib.repr(text)} of type {type(text).__name__}"
-            )
-        yield text
-
-
 def checked(texts: Iterable[str]) -> Iterator[str]:
     """Yields the texts.
 
     Raises:
-      TypeError: see `strings`.
-      ValueError: a text contains half of a surrogate pair.
+      TypeError: `texts` is a single string, whose characters would be texts, or has no texts.
+      UnicodeEncodeError: a text contains half of a surrogate pair.
     """
-    for text in strings(texts):
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text should be valid Unicode. Received: half of a surrogate pair, "
-                f"U+{ord(text[error.start]):04X}, at character {error.start}"
-            ) from None
+    if isinstance(texts, str):
+        raise TypeError(f"`texts` must be a list of strings. Received: {reprlib.repr(texts)}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"text should be a string. Received: {reprlib.repr(text)}")
+        text.encode()
         yield text
 
 
 def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts, in order, into lists of about GROUP_SIZE characters.
-
-    Raises:
-      ValueError: a text contains half of a surrogate pair.
-    """
+    """Groups texts, in order, into lists of about GROUP_SIZE characters."""
     group, size = [], 0
-    for text in checked(texts):
+    for text in texts:
         group.append(text)
         size += len(text)
         if size >= GROUP_SIZE:

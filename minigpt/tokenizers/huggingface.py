@@ -17,8 +17,7 @@ from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import MAX_IDS, added_bytes, byte_alphabet
+from minigpt.tokenizers.gpt2 import MAX_IDS, GPT2Tokenizer, added_bytes, byte_alphabet
 from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
 
 NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
@@ -41,9 +40,7 @@ class HuggingFaceTokenizer(GivenTokenizer):
             from tokenizers import Tokenizer as Library
         except ImportError:
             command = install_command("huggingface")
-            raise UserError(
-                f"tokenizer.kind = 'huggingface': needs tokenizers: {command}"
-            ) from None
+            raise UserError(f"tokenizer.kind = 'huggingface': not installed: {command}") from None
         try:
             library = Library.from_str(data.decode())
             described = json.loads(library.to_str())
@@ -52,9 +49,9 @@ class HuggingFaceTokenizer(GivenTokenizer):
             raise ValueError(f"not a tokenizer.json: {error}") from None
         self.ids = ids = library.get_vocab(with_added_tokens=True)
         largest = max(ids.values(), default=-1)
-        self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
         if largest >= MAX_IDS:
             raise ValueError(f"has the id {largest:,}; should be below {MAX_IDS:,}")
+        self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
         is_bytes = byte_alphabet().keys() <= ids.keys()
         unknown = described["model"].get("unk_token")
         names = [unknown] if unknown else UNKNOWN_NAMES
@@ -127,11 +124,9 @@ def bpe_tables(
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Returns token → id and the merges of a tokenizer.json."""
     try:
-        tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}
-        pairs = [
-            tuple(pair.split(" ") if isinstance(pair, str) else pair)
-            for pair in described["model"]["merges"]
-        ]
+        vocab, merges = described["model"]["vocab"], described["model"]["merges"]
+        pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
+        tokens = {str(token): int(i) for token, i in vocab.items()}
         return tokens, [(str(a), str(b)) for a, b in pairs]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
@@ -154,7 +149,6 @@ def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
     Raises:
       UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
     """
-
     byte_level = "pre_tokenizer"
     splitting: Splitting = "gpt2"
     expected: list[tuple[str, Any, Any]] = []
@@ -187,10 +181,7 @@ def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
                 f"{NAMES[splitting]}"
             )
     if adds_tokens(described.get("post_processor")):
-        raise UserError(
-            f"{path}: post_processor.type = {json.dumps(_part(described, 'post_processor.type'))}: "
-            'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
-        )
+        raise UserError(f"{path}: post_processor: adds tokens to every text, as minigpt does not")
     return splitting
 
 

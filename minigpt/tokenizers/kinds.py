@@ -38,10 +38,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     Raises:
       UserError: a file is missing, damaged, or was written by a newer version.
     """
-    state = read_state(folder)
-    kind = state["kind"]
+    kind = read_state(folder)["kind"]
     if kind not in KINDS:
-        raise UserError(
-            f"{state_path(folder)}: kind = {kind!r}: should be one of {', '.join(KINDS)}"
-        )
+        known = ", ".join(KINDS)
+        raise UserError(f"{state_path(folder)}: kind = {kind!r}: should be one of {known}")
     return KINDS[kind].load(folder)

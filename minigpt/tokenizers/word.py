@@ -37,11 +37,7 @@ class WordTokenizer(Tokenizer):
         Args:
           words: the words of the ids from 3 on, in UTF-8, without duplicates.
           lowercase: whether text is lower-cased before encoding.
-        Raises:
-          ValueError: a word is empty, a duplicate, or not UTF-8.
         """
-        if not all(words) or len(set(words)) != len(words):
-            raise ValueError("a vocabulary entry is empty or is a duplicate")
         super().__init__([b""] * SPECIAL_TOKENS + list(words), lowercase)
         self.lossless = False
         ids = np.arange(self.vocab_size, dtype=np.int32)

@@ -154,11 +154,11 @@ UNCHANGED = dict
         (without(MERGED), list, "encoder.json"),
         (UNCHANGED, lambda lines: lines[:-20], "vocab.bpe"),
         (UNCHANGED, lambda lines: [lines[0], *lines[:0:-1]], "vocab.bpe"),
-        (UNCHANGED, lambda lines: [*lines[:4], "abc", *lines[5:]], "line 5"),
+        (UNCHANGED, lambda lines: [*lines[:4], "abc", *lines[5:]], "two tokens"),
         (without("é"), list, "256 bytes"),
         (without("<|endoftext|>"), list, "end token"),
         (lambda tokens: tokens | {"a b": 9999}, list, "'a b'"),
-        (lambda tokens: tokens | {"zz": 5}, list, "same id"),
+        (lambda tokens: tokens | {"zz": 5}, list, "zz"),
     ],
 )
 def test_files_that_do_not_fit_each_other_are_refused(encoder, merges, named):
@@ -188,5 +188,5 @@ def test_unused_ids_are_never_drawn():
     assert padded.never_sampled_ids == (400, 401) and padded.end_id == 399
     assert padded.decode([401, *LINES[0][1], 400]) == LINES[0][0]
     assert padded.encode("<pad>").tolist() == tokenizer.encode("<pad>").tolist()
-    with pytest.raises(UserError, match="has the id 399; should be below"):
+    with pytest.raises(UserError, match="different ids below 399"):
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)

@@ -134,9 +134,9 @@ def test_ids_outside_the_vocabulary(tokenizer):
 
 
 def test_half_a_surrogate_pair_is_an_error(tokenizer):
-    with pytest.raises(ValueError, match=r"U\+D800, at character 1"):
+    with pytest.raises(ValueError, match="position 1: surrogates"):
         tokenizer.encode("a\ud800")
-    with pytest.raises(ValueError, match=r"U\+D800"):
+    with pytest.raises(ValueError, match="surrogates"):
         type(tokenizer).learn(["\ud800"], 300, False)
 
 

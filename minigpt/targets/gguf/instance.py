@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import wasmtime
 
+from minigpt.config.sampling import Settings
 from minigpt.errors import UserError
-from minigpt.targets.gguf.settings import Settings
 
 # The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
 _CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)

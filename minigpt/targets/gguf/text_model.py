@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.controls import Controls
-from minigpt.generation.prompts import (
-    Prompt,
-    banned_token_problems,
-    check_prompt,
-    check_seeds,
-    shortened,
-)
+from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.targets.gguf.settings import engine_problems
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked, strings
+from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:
@@ -93,7 +88,7 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
-        return [self.encode(text) for text in strings(texts)]
+        return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
         for text in texts:
@@ -268,18 +263,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
             content = self._engine.file()
         replace_file(as_path("path", path), content)
 
-    def _settings(self, values: dict[str, Any]) -> Settings:
-        settings = settings_of(values)
-        problems = banned_token_problems(settings.banned_tokens, self.vocab_size)
-        problems += engine_problems(vars(settings), "; minigpt.load has")
-        if problems:
+    def _check(self, settings: Settings) -> None:
+        if problems := engine_problems(vars(settings), "; minigpt.load has"):
             raise UserError(*problems)
-        return settings
 
     def _samples(
         self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        check_seeds(seeds, number)
         return (
             self._sample(prompt, first + i, settings, controls)
             for prompt, first in zip(prompts, seeds, strict=True)
@@ -287,7 +277,6 @@ class PortableTextModel(PortableModel, BaseTextModel):
         )
 
     def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
-        check_seeds([seed], 1)
         tokens = self._tokens(prompt, seed, settings, 1, controls)
         return ContinuationText(self.tokenizer, prompt.ids, settings.stop).written(tokens)
 

@@ -65,8 +65,7 @@ class Architecture(abc.ABC):
       model_type: in config.json.
       classes: accepted in `architectures`; the first has a head.
       block: the value of `model.block`.
-      tokenizer_class: the tokenizer that `transformers` uses if the folder does not name one.
-      prefix: of all tensors except the head.
+        prefix: of all tensors except the head.
       tokens: the name of the token table.
       fixed: settings in config.json with the only value that is supported, which is also their default.
       vocab_size, end_id: the values of `vocab_size` and `eos_token_id` if config.json does not have them.
@@ -80,7 +79,6 @@ class Architecture(abc.ABC):
     model_type: ClassVar[str]
     classes: ClassVar[tuple[str, ...]]
     block: ClassVar[str]
-    tokenizer_class: ClassVar[str]
     prefix: ClassVar[str]
     tokens: ClassVar[str]
     fixed: ClassVar[Mapping[str, bool]]

@@ -16,7 +16,6 @@ class GPT2(Architecture):
     model_type = "gpt2"
     classes = ("GPT2LMHeadModel", "GPT2Model")
     block = "pre_norm"
-    tokenizer_class = "GPT2Tokenizer"
     prefix = "transformer."
     tokens = "wte.weight"
     # The values of the published GPT-2. `reorder_and_upcast_attn` is not among them: it computes the same

@@ -20,7 +20,6 @@ class Qwen3(Architecture):
     model_type = "qwen3"
     classes = ("Qwen3ForCausalLM", "Qwen3Model")
     block = "modern"
-    tokenizer_class = "Qwen2Tokenizer"
     prefix = "model."
     tokens = "embed_tokens.weight"
     fixed: ClassVar[dict[str, bool]] = {"attention_bias": False, "use_sliding_window": False}
