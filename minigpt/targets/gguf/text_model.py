@@ -23,9 +23,9 @@ from minigpt.generation.prompts import (
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:
