@@ -28,11 +28,7 @@ def batch_dataset(
         shaped = [tf.ensure_shape(a, spec.shape) for a, spec in zip(arrays, specs, strict=True)]
         return tf.nest.pack_sequence_as(signature, shaped)
 
-    return without_threads(tf.data.Dataset.range(first, first + count).map(tensors))
-
-
-def without_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a dataset that starts no threads; batches are cheap to make."""
+    # No threads: batches are cheap to make.
     options = tf.data.Options()
     # A prefetching thread that runs the Python function at interpreter exit waits forever for the
     # interpreter lock.
@@ -40,4 +36,4 @@ def without_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
     # The autotuning thread sleeps for up to a minute. Sometimes it does not wake up when the iterator is
     # deleted, and the deletion, which waits for the thread, blocks the process.
     options.autotune.enabled = False
-    return dataset.with_options(options)
+    return tf.data.Dataset.range(first, first + count).map(tensors).with_options(options)
