@@ -29,10 +29,10 @@ from minigpt.app import export_run as export_run
 from minigpt.app import resume as resume
 from minigpt.app import train as train
 from minigpt.app import verify as verify
-from minigpt.evaluation import Evaluation as Evaluation
-from minigpt.evaluation import PairEvaluation as PairEvaluation
-from minigpt.evaluation import evaluate_files as evaluate_files
-from minigpt.evaluation import evaluate_run as evaluate_run
+from minigpt.evaluation.scores import Evaluation as Evaluation
+from minigpt.evaluation.scores import PairEvaluation as PairEvaluation
+from minigpt.generation.run_scores import evaluate_files as evaluate_files
+from minigpt.generation.run_scores import evaluate_run as evaluate_run
 from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel
 from minigpt.generation.text_models import load as load

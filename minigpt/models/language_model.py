@@ -42,8 +42,6 @@ class LanguageModel(keras.Model, abc.ABC):
     head: keras.layers.Dense | None
     built: bool
     uses_chunked_loss = False
-    # The arguments of each call of `quantize`.
-    quantizations: tuple[dict[str, Any], ...] = ()
     plain_loss: keras.metrics.Mean | None = None
 
     @checked_arguments(MODEL_NAMES)
@@ -106,7 +104,6 @@ class LanguageModel(keras.Model, abc.ABC):
             can_be_chunked(loss)
             and loss_weights is None
             and not (metrics or weighted_metrics)
-            and not self.quantizations
             and type(self).__base__ is LanguageModel  # A subclass may change the logits.
         )
         smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
@@ -138,17 +135,6 @@ class LanguageModel(keras.Model, abc.ABC):
     @abc.abstractmethod
     def input_signature(self) -> list[Any]:
         """Returns a list with the `keras.InputSpec` of the inputs, of any batch size and length."""
-
-    def quantize(
-        self, mode: str | None = None, config: Any = None, filters: Any = None, **kwargs: Any
-    ) -> None:
-        """Quantizes the matrices as `keras.Model.quantize` does; the model can be saved and loaded."""
-        super().quantize(mode, config, filters, **kwargs)
-        settings = {"mode": mode, "config": config, "filters": filters}
-        self.quantizations = (*self.quantizations, settings)
-        # It needs the head's matrix in floating point.
-        self.uses_chunked_loss = False
-        object.__setattr__(self, "plain_loss", None)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -251,23 +237,11 @@ class LanguageModel(keras.Model, abc.ABC):
         return tf.transpose(kernel), None if bias is None else tf.cast(bias, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        quantizations = keras.saving.serialize_keras_object(list(self.quantizations))
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
             **self.config.model_dump(),
-            **({"quantizations": quantizations} if quantizations else {}),
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        config = dict(config)
-        quantizations = config.pop("quantizations", [])
-        model = super().from_config(config, custom_objects)
-        for settings in keras.saving.deserialize_keras_object(quantizations, custom_objects):
-            model.build()
-            model.quantize(**settings)
-        return model
 
     def __repr__(self) -> str:
         c = self.config

@@ -26,7 +26,14 @@ from minigpt.storage.files import sha256_of
 from minigpt.targets.comparison import compare
 from minigpt.targets.material import pair_material, text_material
 from minigpt.targets.opened_model import in_float32, opened_model
-from minigpt.targets.targets import ExportSource, Opened, Target, Tolerance, target_of
+from minigpt.targets.targets import (
+    TOLERANCES,
+    ExportSource,
+    Opened,
+    Target,
+    Tolerance,
+    target_of,
+)
 
 FORMAT = 1
 CERTIFICATE_FILE = "certificate.json"
@@ -81,7 +88,7 @@ def certify(
     with hide_tensorflow_log():
         export = export or target.open(path)
         measured = compare(opened_model(model, tokenizer), export, material)
-    problems = problems_of(measured, target.tolerance(export.weights))
+    problems = problems_of(measured, TOLERANCES[export.weights])
     if export.learned_steps:
         # The cause of the others.
         problems = [f"its weights were changed by learning, in {export.learned_steps} steps"]

@@ -4,7 +4,7 @@ Imports TensorFlow only when it writes.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +64,7 @@ def check_output(output: Path, is_folder: bool) -> None:
     """
     if not output.exists() or (is_folder and output.is_dir() and not any(output.iterdir())):
         return
-    problem = "exists; should be a new file"
-    if is_folder:
-        state = "is not empty" if output.is_dir() else "is a file"
-        problem = f"{state}; should be a new or empty directory"
+    problem = f"exists; should be a new {'or empty directory' if is_folder else 'file'}"
     raise UserError(ArgumentProblem("output", output, problem))
 
 
@@ -81,7 +78,8 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
     write: Any = atomic_folder if is_folder else atomic_file
     try:
         check_output(output, is_folder)
-        with _parents_of(output), write(output) as unfinished:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with write(output) as unfinished:
             yield unfinished
     except Exception as error:
         # TensorFlow raises its own exceptions for files.
@@ -89,17 +87,3 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
             raise
         problem = f"cannot be written: {write_problem(error)}"
         raise UserError(ArgumentProblem("output", output, problem)) from None
-
-
-@contextmanager
-def _parents_of(output: Path) -> Iterator[None]:
-    """Creates the parents of a path, and removes them after an exception."""
-    missing = [folder for folder in output.parents if not folder.exists()]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        for folder in missing:
-            with suppress(OSError):  # Another process may have written there.
-                folder.rmdir()
-        raise

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
-from minigpt.models import GPT
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
@@ -85,22 +84,21 @@ class EpochFiles(Hook):
             self._write_snapshot(loop)
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        if (loop := self._loop) is None:
-            return
-        self._remove_old()
-        record = {**logs, "epoch": epoch, "step": loop.clock.step}
-        self._write(loop, loop.run.epochs_folder / epoch_file_name(epoch), record)
+        if loop := self._loop:
+            self._remove_old()
+            file = loop.run.epochs_folder / epoch_file_name(epoch)
+            self._write(loop, file, {**logs, "epoch": epoch})
 
     def _write_snapshot(self, loop: TrainingLoop) -> None:
-        step = loop.clock.step
-        self._write(loop, loop.run.snapshots_folder / snapshot_name(step), {"step": step})
+        self._write(loop, loop.run.snapshots_folder / snapshot_name(loop.clock.step), {})
 
     def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
-        weights = _weights(loop)
+        has_lora = loop.training.lora_rank is not None
+        weights = merged_weights(loop.model) if has_lora else loop.model.get_weights()
         if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
             return  # The checkpoint reports what is nan or infinite.
         file.parent.mkdir(exist_ok=True)
-        write_run_file(loop.run, file, "int8", weights, record)
+        write_run_file(loop.run, file, "int8", weights, {**record, "step": loop.clock.step})
 
     def finished(self, run: Run, state: str) -> list[str]:
         if self._loop:
@@ -141,12 +139,3 @@ def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:
     if training.keep_epochs is None:
         return count_merged(model) <= MAX_PARAMETERS
     return training.keep_epochs
-
-
-def _weights(loop: TrainingLoop) -> list[np.ndarray]:
-    """Returns the weights of a model without LoRA."""
-    if loop.training.lora_rank is None:
-        weights: list[np.ndarray] = loop.model.get_weights()
-        return weights
-    assert isinstance(loop.model, GPT)
-    return merged_weights(loop.model)

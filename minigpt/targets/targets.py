@@ -45,8 +45,8 @@ class Tolerance:
     """How much an export with one kind of weights may differ from its source.
 
     Attributes:
-      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller;
-        None if there is no limit.
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller; or
+        None.
       bits_per_byte: largest relative difference of the bits per byte.
       gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
         of the logits.
@@ -192,10 +192,6 @@ class Target(abc.ABC):
         Raises:
           UserError: it cannot be read.
         """
-
-    def tolerance(self, weights: WeightsType) -> Tolerance:
-        """Returns how much the export may differ from the run."""
-        return TOLERANCES[weights]
 
     def check_packages(self) -> None:
         """Raises a `UserError` if a package that the format needs is not installed."""

@@ -153,7 +153,8 @@ def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     def wrong(step, *arguments):
         def rolled(*inputs):
             logits, caches = step(*inputs)
-            return np.roll(logits, 1), caches
+            # Of whole texts, the logits stay right.
+            return np.roll(logits, len(logits) == 1, axis=1), caches
 
         return original(rolled, *arguments)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt import evaluate_run
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
-from minigpt.evaluation import evaluate_run
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
 

@@ -54,13 +54,12 @@ class GPT2(Architecture):
         }
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        heads_width = config.embed_dim / config.num_heads
+        width, rest = divmod(config.embed_dim, config.num_heads)
         return {
             **GPT2_DEFAULTS,
             "head_bias": False,
             "block": self.block,
-            "head_dim": heads_width,
-            "value_dim": heads_width,
+            **dict.fromkeys(("head_dim", "value_dim"), None if rest else width),
             "num_kv_heads": config.num_heads,
         }
 

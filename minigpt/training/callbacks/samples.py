@@ -9,7 +9,7 @@ from typing import Any, get_overloads, overload
 import keras
 import numpy as np
 
-from minigpt.config import SamplingConfig, sampling_config
+from minigpt.config.sampling import Settings, settings_of
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.decoding import Decoder
@@ -225,12 +225,12 @@ def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any])
     return dict(named) | settings[1]
 
 
-def _sampling(settings: dict[str, Any], called: dict[str, str]) -> SamplingConfig:
+def _sampling(settings: dict[str, Any], called: dict[str, str]) -> Settings:
     """Checks the settings; `called` has the names of arguments in the call, for messages."""
     if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
         raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")
     try:
-        return sampling_config(**settings)
+        return settings_of(settings)
     except UserError as error:
         lines = [line.partition(" = ") for line in error.problems]
         raise UserError(*(called.get(name, name) + eq + rest for name, eq, rest in lines)) from None

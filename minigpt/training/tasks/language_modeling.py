@@ -10,7 +10,7 @@ import tensorflow as tf
 from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
-from minigpt.evaluation import baselines, score
+from minigpt.evaluation.scores import baselines, score
 from minigpt.evaluation.text import Evaluator, Replicas
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT

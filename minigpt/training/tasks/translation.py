@@ -9,10 +9,10 @@ import tensorflow as tf
 from minigpt.config import PairsConfig
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
-from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
-from minigpt.evaluation.scores import perplexity
+from minigpt.evaluation.scores import pair_baselines, perplexity
 from minigpt.evaluation.text import Replicas
+from minigpt.generation.translation import Translator
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.training.callbacks.progress import Display
@@ -61,9 +61,9 @@ class Translation(Task):
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
     def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
-        self.evaluator = PairEvaluator(
-            model, self.corpus.tokenizer, self.val, self.config.training.batch_size, replicas
-        )
+        tokenizer, batch_size = self.corpus.tokenizer, self.config.training.batch_size
+        translate = Translator.of(model, tokenizer).translate_all
+        self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate, replicas)
 
     @property
     def split(self) -> str:

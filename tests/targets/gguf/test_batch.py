@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.errors import UserError
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
-from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
 
 SLOTS, MOST = 5, 120

@@ -72,11 +72,13 @@ def _scores(
     from minigpt.evaluation.dialogues import evaluate_dialogues
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator
+    from minigpt.generation.translation import Translator
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
         sampling, batch_size = run.config.sampling, run.config.training.batch_size
-        settings = (batch_size, sampling.beams, sampling.length_penalty)
+        translate = Translator.of(model, tokenizer).translate_all
+        settings = (batch_size, translate, sampling.beams, sampling.length_penalty)
         ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
         pairs = [Pairs(part.ids, *ends) for part in parts]
         return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
