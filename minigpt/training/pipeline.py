@@ -22,7 +22,7 @@ from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import count_merged
 from minigpt.notices import notices_to
-from minigpt.runs.records import Baselines, Facts
+from minigpt.runs.records import Facts
 from minigpt.runs.run import Run, save_model
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
@@ -174,7 +174,7 @@ def run_facts(task: Task, model: GPT | EncoderDecoder, device: str) -> Facts:
     return Facts(
         parameters=count_merged(model),
         # The loss is nan if no held-out pair fits the model.
-        baselines=Baselines(uniform=uniform, unigram=unigram if math.isfinite(unigram) else None),
+        baselines={"uniform": uniform, "unigram": unigram if math.isfinite(unigram) else None},
         train_bytes=task.corpus.train.bytes,
         train_tokens=task.corpus.train.tokens,
         val_tokens=task.corpus.val.tokens,
