@@ -29,10 +29,10 @@ from minigpt.app import export_run as export_run
 from minigpt.app import resume as resume
 from minigpt.app import train as train
 from minigpt.app import verify as verify
-from minigpt.evaluation import Evaluation as Evaluation
-from minigpt.evaluation import PairEvaluation as PairEvaluation
-from minigpt.evaluation import evaluate_files as evaluate_files
-from minigpt.evaluation import evaluate_run as evaluate_run
+from minigpt.evaluation.scores import Evaluation as Evaluation
+from minigpt.evaluation.scores import PairEvaluation as PairEvaluation
+from minigpt.generation.run_scores import evaluate_files as evaluate_files
+from minigpt.generation.run_scores import evaluate_run as evaluate_run
 from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel
 from minigpt.generation.text_models import load as load
@@ -44,7 +44,7 @@ from minigpt.layers import TransformerBlock as TransformerBlock
 from minigpt.models import GPT as GPT
 from minigpt.models import EncoderDecoder as EncoderDecoder
 from minigpt.targets.huggingface.folders import import_run as import_run
-from minigpt.training.callbacks.samples import TextGenerator as TextGenerator
+from minigpt.training.samples import TextGenerator as TextGenerator
 
 __version__: str
 __all__: list[str]

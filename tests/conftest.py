@@ -137,8 +137,8 @@ def with_saved_models() -> Iterator[None]:
 def without_xla() -> Iterator[None]:
     """Where a few steps or tokens are enough: XLA takes longer to compile than all else together.
 
-    What is tested with XLA: tests/generation, tests/models,
-    test_samples.py, test_saved_model.py, and commands in processes of their own.
+    What is tested with XLA: tests/generation, tests/models, the slow tests of certificates, and
+    commands in processes of their own.
     """
     with nothing_compiled():
         yield
@@ -200,9 +200,10 @@ def pair_run(runs_folder: Path) -> minigpt.Run:
 
 @pytest.fixture(scope="session")
 def saved_model(tiny_run: minigpt.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SavedModel of `tiny_run`."""
+    """A SavedModel of `tiny_run` that XLA does not compile: tests ask it in many shapes."""
     path = tmp_path_factory.mktemp("saved") / "model"
-    minigpt.export_run(tiny_run, "saved_model", path)
+    with nothing_compiled():
+        minigpt.export_run(tiny_run, "saved_model", path)
     return path
 
 
@@ -232,7 +233,7 @@ def opened_without_xla(tiny_run: minigpt.Run) -> minigpt.TextModel:
 
 @pytest.fixture(scope="session")
 def signatures(saved_model: Path) -> Any:
-    """Those of the SavedModel of `tiny_run`. A shape is compiled once for all tests here, too."""
+    """Those of the SavedModel of `tiny_run`."""
     import tensorflow_text  # noqa: F401 - registers the tokenizer's operations, as docs/guide.md says
 
     return tf.saved_model.load(str(saved_model)).signatures

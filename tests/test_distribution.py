@@ -132,8 +132,8 @@ def test_every_import_is_declared(folder, extras):
     files = [*(ROOT / "scripts").rglob("*"), *(ROOT / "examples").glob("*.py")]
     own = {path.stem.replace("_", "-") for path in files}
     own |= {"minigpt", "tests", "scripts", "a-later-module"}
-    # Reads pytorch_model.bin if it is installed; a message says that it is missing. Notebooks have IPython.
-    own |= {"torch", "ipykernel"} if folder == "minigpt" else set()
+    # Notebooks have IPython.
+    own |= {"ipykernel"} if folder == "minigpt" else set()
     imported = {
         name: str(path.relative_to(ROOT))
         for path in (ROOT / folder).rglob("*.py")

@@ -53,13 +53,14 @@ def chat(
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    settings = vars(sampling) | {"max_new_tokens": options["max_new_tokens"]}
+    seed, settings = sampling.seed, {name: getattr(sampling, name) for name in options}
+    settings |= {"max_new_tokens": options["max_new_tokens"]}
+    del settings["seed"]
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose, adapter)
     dialogue = _Dialogue(model, system, settings)
-    seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     if interactive:
         if model.tokenizer.chat is None:
             model.chat("")  # Raises a `UserError`.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import minigpt
 from minigpt.cli.command import check_kind
 from minigpt.cli.terminal import print_message
-from minigpt.config.sampling import BY_NAME
+from minigpt.config.sampling import BY_NAME, Settings, settings_of
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current
 from minigpt.storage.files import is_newer
-from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.targets.gguf.settings import engine_problems
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
@@ -180,7 +180,7 @@ def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
       is_file: whether that is the file, without its run: there is no beam search then.
     """
     try:
-        settings = {"seed": 0, **vars(Settings()), **model.config["sampling"]}
+        settings = {**vars(Settings()), **model.config["sampling"]}
         checked = settings_of(settings)
     except (UserError, KeyError, TypeError):
         raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None

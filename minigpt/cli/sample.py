@@ -65,7 +65,6 @@ def sample(
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    first_seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     _check_options(sampling.beams, options, as_stream, as_json)
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
@@ -73,7 +72,8 @@ def sample(
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose, adapter)
-    settings = vars(sampling) | ({"logits_processor": form} if form else {})
+    settings = {name: getattr(sampling, name) for name in options if name != "seed"}
+    settings |= {"logits_processor": form} if form else {}
     if sampling.max_new_tokens == 0:
         given = options["max_new_tokens"] is not None
         name = OPTION_NAMES["max_new_tokens"] if given else "sampling.max_new_tokens"
@@ -117,7 +117,7 @@ def sample(
         else:
             headings = SampleHeadings(len(prompts) * num_samples)
             for text in prompts:
-                print_samples(text, first_seed, headings)
+                print_samples(text, sampling.seed, headings)
 
 
 def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from minigpt.config.loading import config_record as config_record
     from minigpt.config.loading import dump_config as dump_config
     from minigpt.config.loading import load_config as load_config
-    from minigpt.config.loading import sampling_config as sampling_config
     from minigpt.config.loading import shipped_configs as shipped_configs
     from minigpt.config.model import EncoderDecoderConfig as EncoderDecoderConfig
     from minigpt.config.model import GPTConfig as GPTConfig

@@ -15,7 +15,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from minigpt.config.sampling import SETTINGS
-from minigpt.config.schema import SECTIONS, Config, SamplingConfig, selector, variants
+from minigpt.config.schema import SECTIONS, Config, selector, variants
 from minigpt.config.section import UNSET, Section
 from minigpt.errors import ArgumentProblem, UserError, nearest
 from minigpt.storage.files import read_file
@@ -84,22 +84,6 @@ def load_new_config(
     """
     is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
     return load_config(source or (None if is_chosen else "default"), overrides, text)
-
-
-def sampling_config(**settings: Any) -> SamplingConfig:
-    """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
-
-    Raises:
-      UserError: with one line for each problem, which names the argument.
-    """
-    # NumPy's numbers and arrays become those of Python.
-    values = {n: v.tolist() if hasattr(v, "tolist") else v for n, v in settings.items()}
-    try:
-        return SamplingConfig.model_validate(values)
-    except ValidationError as error:
-        found = [{**details, "loc": ("sampling", *details["loc"])} for details in error.errors()]
-        problems = [problem_of(details, "", ()).replace("sampling.", "") for details in found]
-        raise UserError(*problems) from None
 
 
 def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ _Sampling: Any = create_model("_Sampling", __base__=Section, **_FIELDS)
 
 
 class SamplingConfig(_Sampling):
-    """Settings of `[sampling]`: the rows of `config.sampling.SETTINGS`."""
+    """The section `[sampling]`: the fields of `config.sampling.Settings`."""
 
     if TYPE_CHECKING:
 

@@ -45,8 +45,7 @@ def check_fills_batch(
         raise UserError(
             f"{text}: {n_tokens:,} tokens are available for training; training.batch_size = "
             f"{batch_size} windows of {length_setting} = {max_len} tokens need at least "
-            f"{(batch_size + 1) * max_len - 1:,}: lower training.batch_size or {length_setting}, "
-            "or add text"
+            f"{(batch_size + 1) * max_len - 1:,}"
         )
 
 

@@ -5,7 +5,6 @@ each token begins. A pass visits all rows once, in a pseudo-random order.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,21 +19,6 @@ DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
 LossOn = Literal["answers", "all"]
 
 
-@dataclass(frozen=True)
-class Segments:
-    """Parts of dialogues that fit into a row: whole dialogues, or those of longer ones.
-
-    Attributes:
-      spans: int64[N, 2], the first id of each and the end.
-      left_out: the number of ids of messages that are in no segment.
-      divided: the number of dialogues that were divided.
-    """
-
-    spans: np.ndarray
-    left_out: int
-    divided: int
-
-
 class PackedDialogues:
     """The dialogues of one part of a corpus.
 
@@ -45,7 +29,9 @@ class PackedDialogues:
       loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
 
     Attributes:
-      segments: what is trained on.
+      spans: int64[N, 2], the first id and the end of each segment: dialogues, or parts of longer ones.
+      divided: the number of dialogues that were divided.
+      left_out: the number of ids of messages that are in no segment.
       rows: for each row, the indices of its segments.
       weights: bool[n + 1], whether each id has a weight as a target.
     """
@@ -65,24 +51,26 @@ class PackedDialogues:
         self._answer_starts = answer_starts
         self.weights = np.full(len(self.ids), loss_on == "all")
         if loss_on == "answers":
-            change = np.zeros(len(self.ids) + 1, np.int8)
-            change[answer_starts] += 1
-            change[answer_ends] -= 1
-            self.weights = np.cumsum(change[:-1]).astype(bool)
-        self.segments = _segments(
-            np.stack([begins, ends], 1), answer_ends + len(chat.after["assistant"]) - 1, length
-        )
+            self.weights = self._between(answer_starts, answer_ends)
+        turn_ends = answer_ends + len(chat.after["assistant"]) - 1
+        spans = np.stack([begins, ends], 1)
+        self.divided = int((ends - begins > length + 1).sum())
+        self.spans, self.left_out = _segments(spans, turn_ends, length)
         # The first id of a segment is not a target, nor are those that are left out.
+        self.weights &= self._between(self.spans[:, 0] + 1, self.spans[:, 1])
+        self.rows = pack(np.diff(self.spans)[:, 0] - 1, length)
+
+    def _between(self, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Returns which ids are in one of several spans, bool[n + 1]."""
         change = np.zeros(len(self.ids) + 1, np.int8)
-        change[self.segments.spans[:, 0] + 1] += 1
-        change[self.segments.spans[:, 1]] -= 1
-        self.weights &= np.cumsum(change[:-1]).astype(bool)
-        self.rows = pack(np.diff(self.segments.spans)[:, 0] - 1, length)
+        change[begins] += 1
+        change[ends] -= 1
+        return np.cumsum(change[:-1]).astype(bool)
 
     @property
     def dialogues(self) -> int:
         """The number of dialogues and of parts of divided ones."""
-        return len(self.segments.spans)
+        return len(self.spans)
 
     def target_counts(self, vocab_size: int) -> np.ndarray:
         """Returns how often each token is a target with a weight, int64[V]."""
@@ -90,7 +78,7 @@ class PackedDialogues:
 
     def questions(self, count: int) -> list[np.ndarray]:
         """Returns the ids up to the first answer of the first segments: at most `count` different ones."""
-        begins = self.segments.spans[:, 0]
+        begins = self.spans[:, 0]
         ends = self._answer_starts[np.searchsorted(self._answer_starts, begins)]
         found: dict[bytes, np.ndarray] = {}
         for begin, end in zip(begins, ends, strict=True):
@@ -106,7 +94,7 @@ class PackedDialogues:
         for number, row in enumerate(rows):
             place = 0
             for segment in self.rows[row]:
-                first, end = self.segments.spans[segment]
+                first, end = self.spans[segment]
                 part = slice(place, place + end - first - 1)
                 ids[number, part] = self.ids[first : end - 1]
                 targets[number, part] = self.ids[first + 1 : end]
@@ -130,10 +118,13 @@ class PackedDialogues:
             yield self.batch(rows, batch_size)
 
 
-def _segments(spans: np.ndarray, turn_ends: np.ndarray, length: int) -> Segments:
+def _segments(spans: np.ndarray, turn_ends: np.ndarray, length: int) -> tuple[np.ndarray, int]:
     """Divides dialogues of more than `length` + 1 ids where a turn ends, `turn_ends`.
 
     A question with its answer that is longer than that is left out.
+
+    Returns:
+      the spans of the segments, int64[N, 2], and how many ids of messages are in none.
     """
     fits = np.diff(spans)[:, 0] <= length + 1
     parts, left_out = spans[fits].tolist(), 0
@@ -148,8 +139,7 @@ def _segments(spans: np.ndarray, turn_ends: np.ndarray, length: int) -> Segments
             else:
                 left_out += cut - start
             start, cuts = cut, cuts[max(fitting, 1) :]
-    joined = np.array(sorted(parts), np.int64).reshape(-1, 2)
-    return Segments(joined, left_out, int((~fits).sum()))
+    return np.array(sorted(parts), np.int64).reshape(-1, 2), left_out
 
 
 def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
@@ -180,14 +170,8 @@ def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
 def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
     """Raises a `UserError` if there are fewer rows than in a batch."""
     if len(dialogues.rows) < batch_size:
-        segments = dialogues.segments
-        long = (
-            f"; {segments.divided:,} dialogues have longer turns: raise model.max_len"
-            if segments.left_out
-            else ""
-        )
         raise UserError(
-            f"{text}: {dialogues.dialogues:,} dialogues fill {len(dialogues.rows):,} rows of "
-            f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
-            f"lower training.batch_size, or add dialogues{long}"
+            f"{text}: {dialogues.dialogues:,} dialogues that fit into model.max_len fill "
+            f"{len(dialogues.rows):,} rows of {dialogues.length} tokens; training.batch_size = "
+            f"{batch_size} needs at least that many"
         )

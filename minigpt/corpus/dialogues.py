@@ -45,15 +45,12 @@ class Dialogues(TextFiles):
     def __init__(self, paths: Sequence[str | Path], val_paths: Sequence[str | Path] = ()) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
 
-    def log_notes(self) -> None:
-        """Logs which files are skipped."""
-        self._log_skipped()
+    def _columns(self) -> dict[str, list[Path]]:
+        return {}
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         if format_of(path) is None:
-            raise UserError(
-                f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
-            )
+            raise UserError(f"{path}: should be a file with rows, such as .jsonl")
         for number, row in enumerate(open_rows(path), start=1):
             try:
                 yield Piece(document(row), True)
@@ -72,19 +69,14 @@ def document(row: Mapping[str, Any]) -> bytes:
     messages = _messages(row)
     while messages and isinstance(messages[-1], dict) and messages[-1].get("role") == "user":
         messages.pop()
-    if not messages:
-        raise UserError("contains no answer; should contain at least a question and an answer")
     checked = check_messages(messages, ends_with="assistant")
     for number, message in enumerate(checked, 1):
-        if message["role"] != "system" and not message["content"].strip():
-            raise UserError(f"message {number}: is empty; should be a question or an answer")
-        if "\0" in message["content"]:
-            raise UserError(f"message {number}: contains a NUL; should be text")
+        is_blank = message["role"] != "system" and not message["content"].strip()
+        if is_blank or "\0" in message["content"]:
+            raise UserError(f"message {number}: is empty or has a NUL; should be text")
     text = json.dumps([[m["role"], m["content"]] for m in checked], ensure_ascii=False)
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise UserError("contains half of a surrogate pair; should be valid Unicode") from None
+    # Half of a surrogate pair becomes a question mark.
+    data = text.encode(errors="replace")
     if len(data) > PIECE_BYTES:
         raise UserError(f"has more than {PIECE_BYTES:,} bytes; should be divided")
     return data
@@ -94,32 +86,26 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
     """Returns the messages of a row, each with role and content if it has the right form."""
     name = next((name for name in DIALOGUE_COLUMNS if name in row), None)
     if name:
-        names = ("role", "content") if name == "messages" else ("from", "value")
-        if not isinstance(turns := row[name], list):
-            raise UserError(f"{name!r} should be a list")
-    elif "instruction" in row and "output" in row:
-        given = [row[n] for n in ("instruction", "input") if row.get(n)]
-        if not all(isinstance(text, str) for text in (*given, row["instruction"], row["output"])):
-            raise UserError("'instruction', 'input' and 'output' should be strings")
-        question = "\n\n".join(given)
-        system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
+        role, content = ("role", "content") if name == "messages" else ("from", "value")
+        turns = row[name] if isinstance(row[name], list) else []
         return [
-            *system,
-            {"role": "user", "content": question},
-            {"role": "assistant", "content": row["output"]},
+            {
+                "role": ROLE_NAMES.get(str(turn.get(role)), turn.get(role)),
+                "content": turn.get(content),
+            }
+            if isinstance(turn, dict)
+            else turn
+            for turn in turns
         ]
-    else:
+    if "instruction" not in row or "output" not in row:
         raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
+    question = [str(row[name]) for name in ("instruction", "input") if row.get(name)]
+    system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
     return [
-        {"role": _role(turn.get(names[0])), "content": turn.get(names[1])}
-        if isinstance(turn, dict)
-        else turn
-        for turn in turns
+        *system,
+        {"role": "user", "content": "\n\n".join(question)},
+        {"role": "assistant", "content": row["output"]},
     ]
-
-
-def _role(name: Any) -> Any:
-    return ROLE_NAMES.get(name, name) if isinstance(name, str) else name
 
 
 def as_messages(text: str) -> list[dict[str, str]]:

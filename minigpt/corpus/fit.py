@@ -50,12 +50,9 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
     Raises:
       UserError: if the text cannot be read, or an override is wrong.
     """
-    if isinstance(paths, str) or not isinstance(paths, Sequence):
-        raise UserError(
-            ArgumentProblem("paths", paths, "should be a list of paths, such as ['book.txt']")
-        )
-    if not paths:
-        raise UserError(ArgumentProblem("paths", paths, "should contain at least one path"))
+    if isinstance(paths, str) or not paths:
+        problem = "should be a list of paths, such as ['book.txt']"
+        raise UserError(ArgumentProblem("paths", paths, problem))
     return fit_to_text(load_config(None, overrides, [str(path) for path in paths]))
 
 
@@ -95,15 +92,8 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
         text = TextSize(count, count)
     else:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-        try:
-            # The user's own validation text is not trained on.
-            text = _measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
-        except UserError:
-            if getattr(data, "val_paths", None):
-                # With the problems of the validation text.
-                for _ in open_source(data).pieces():
-                    pass
-            raise
+        # The user's own validation text is not trained on.
+        text = _measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
     speed, gpus = REFERENCE_SPEED, 0

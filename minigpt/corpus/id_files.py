@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
-from minigpt.corpus.token_ids import Part, PartSizes, ids_dtype, map_ids, write_first_id
+from minigpt.corpus.token_ids import Part, map_ids, sizes_of, write_blocks
 from minigpt.errors import UserError, gathering
 from minigpt.storage.files import sha256_of
 from minigpt.tokenizers import Tokenizer
@@ -42,24 +42,23 @@ class IdFiles:
                 with gathering(self.problems):
                     (self.val if file.name.startswith("val") else self.train)[file] = _open(file)
         if has_train and not self.problems and not self.train:
-            self.problems.append(f"{', '.join(paths)}: all for validation; none is for training")
+            self.problems.append(f"{', '.join(paths)}: has no ids for training")
 
     def fingerprint(self) -> str:
         """Returns a hash of the content of the files."""
         described = [[sha256_of(path) for path in side] for side in (self.train, self.val)]
         return hashlib.sha256(repr(described).encode()).hexdigest()
 
-    def check_ids(self, tokenizer: Tokenizer | None) -> list[str]:
+    def check_ids(self, tokenizer: Tokenizer) -> list[str]:
         """Returns a line for each file with ids that are negative, or outside the vocabulary."""
         # Tokens that a list of names does not have are not given.
-        size = len(getattr(tokenizer, "names", tokenizer.pieces)) if tokenizer else np.inf
+        size = len(getattr(tokenizer, "names", tokenizer.pieces))
         problems = []
         for path, array in (self.train | self.val).items():
             found = [int(i) for ids in _blocks(array) for i in (ids.min(), ids.max())]
             if min(found) < 0 or max(found) >= size:
-                expected = f"from 0 to {size - 1:,} ({tokenizer.kind})" if tokenizer else "from 0"
                 problem = f"has ids from {min(found):,} to {max(found):,}"
-                problems.append(f"{path}: {problem}; should be {expected}")
+                problems.append(f"{path}: {problem}; should be from 0 to {size - 1:,}")
         return problems
 
     def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:
@@ -85,16 +84,19 @@ def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 def _open(path: Path) -> np.ndarray:
     """Maps the ids of a file into memory; a `UserError` if it holds none."""
-    if path.suffix not in SUFFIXES:
-        kinds = " or ".join(SUFFIXES)
-        raise UserError(f"{path}: should be a {kinds} file of token ids, or a folder with some")
     try:
         is_npy = path.suffix == ".npy"
         ids = open_memmap(path, mode="r") if is_npy else np.memmap(path, "<u2", mode="r")
+        if (
+            path.suffix not in SUFFIXES
+            or ids.ndim != 1
+            or ids.dtype.kind not in "iu"
+            or not len(ids)
+        ):
+            raise ValueError("not one row of integers in a file of the kind .bin or .npy")
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-        raise UserError(f"{path}: should be an array of one dimension of integers, not empty")
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: should contain token ids: {problem}") from None
     return ids
 
 
@@ -106,15 +108,13 @@ def tokenizer_of_ids(data: IdsConfig, config: TokenizerConfig) -> TokenizerConfi
     """
     if isinstance(config, GivenConfig) or config.kind == "gpt2":
         return config
-    problem = f"tokenizer.kind = {config.kind!r}: is learned from text"
-    if "kind" not in config.model_fields_set:
-        for path in map(Path, data.paths):
-            meta = (path if path.is_dir() else path.parent) / META_FILE
-            if meta.is_file():
-                return GivenConfig(kind="listed", path=str(meta))
-        problem = f"{', '.join(data.paths)}: has no {META_FILE} with the names of the ids"
+    for path in map(Path, data.paths):
+        meta = (path if path.is_dir() else path.parent) / META_FILE
+        if meta.is_file() and "kind" not in config.model_fields_set:
+            return GivenConfig(kind="listed", path=str(meta))
     kinds = "'gpt2', 'sentencepiece', 'huggingface', 'listed' or 'run'"
-    raise UserError(f"{problem}; tokenizer.kind should be {kinds}")
+    problem = f"tokenizer.kind = {config.kind!r}: should be {kinds} if there is no {META_FILE}"
+    raise UserError(f"{', '.join(data.paths)}: {problem}")
 
 
 def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
@@ -129,24 +129,18 @@ def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     with tempfile.TemporaryFile() as file:
         arrays = [*files.train.values(), *files.val.values()]
         sizes, _ = write_given_ids(file, arrays, tokenizer)
-        file.flush()
-        return map_ids(file, tokenizer, sizes)
+        return map_ids(file, tokenizer, **sizes)
 
 
 def write_given_ids(
     file: IO[bytes], arrays: Ids, tokenizer: Tokenizer
-) -> tuple[PartSizes, np.ndarray]:
+) -> tuple[dict[str, int], np.ndarray]:
     """Writes given ids as a part; the result is that of `token_ids.write_ids`."""
-    write_first_id(file, tokenizer)
-    counts = np.zeros(tokenizer.vocab_size, np.int64)
-    for ids in (block for array in arrays for block in _blocks(array)):
-        ids = ids.astype(ids_dtype(tokenizer))
-        counts += np.bincount(ids, minlength=len(counts))
-        file.write(ids.tobytes())
-    unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
+    blocks = (block for array in arrays for block in _blocks(array))
+    counts = write_blocks(file, blocks, tokenizer)
     documents = max(1, int(counts[tokenizer.end_id]))
     separator = len(tokenizer.separator)
     sizes = [len(piece) and len(piece) + separator for piece in tokenizer.pieces]
     # A document has one separator less than names.
     size = max(0, int(counts @ np.array(sizes)) - separator * documents)
-    return PartSizes(int(counts.sum()), documents, size, unknown), counts
+    return sizes_of(counts, tokenizer, documents, size), counts

@@ -1,6 +1,7 @@
 """Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet and Arrow.
 
-`.gz` and `.zst` are decompressed. A file is refused at its first problem, in one line.
+A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."}. `.gz` and `.zst`
+are decompressed by `blocks`. A file is refused at its first problem, in one line.
 """
 
 import codecs
@@ -12,7 +13,6 @@ import re
 import reprlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -34,15 +34,13 @@ _ROWS_AT_ONCE = 256
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,\deE]*")
-# What other programs save: a ZIP archive, such as .docx, .odt and .epub are; Rich Text Format; PDF.
-_DOCUMENTS = (b"PK\x03\x04", b"{\\rtf", b"%PDF-")
 
 
 def format_of(path: Path) -> str | None:
     """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
-    return suffix if suffix in _READERS else None
+    return suffix if suffix in READERS else None
 
 
 def open_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -56,18 +54,19 @@ def open_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]
     """
     number = 0
     try:
-        for row in _READERS[format_of(path) or ""](path, columns):
+        for row in READERS[format_of(path) or ""](path, columns):
             if not isinstance(row, dict):
                 raise ValueError(f"should be an object, not {reprlib.repr(row)}")
             yield row
             number += 1
-    # `_pyarrow` turns the errors of pyarrow into ValueError.
-    except (ValueError, RecursionError, csv.Error, OSError) as error:
-        problem = str(error).partition("\n")[0]
-        place = f"after row {number:,}: " if number else ""
-        raise UserError(
-            f"{path}: {place}not a readable {format_of(path)} file: {problem}"
-        ) from None
+    except ModuleNotFoundError as error:
+        needed = f"{error.name} is not installed: {install_command('data')}"
+        raise UserError(f"{path.suffix.lower()}: {needed}") from None
+    except UserError:
+        raise
+    except Exception as error:  # Each library has exceptions of its own.
+        problem = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: row {number + 1:,}: not {format_of(path)}: {problem}") from None
     if not number:
         raise UserError(f"{path}: has no rows; should contain text")
 
@@ -77,16 +76,11 @@ def open_texts(path: Path, field: str | None) -> Iterator[bytes]:
     field = text_column(path, field)
     for number, row in enumerate(open_rows(path, [field]), start=1):
         value = row.get(field)
-        try:
-            text = value.encode() if isinstance(value, str) else b"\0"
-        except UnicodeEncodeError:  # Half of a surrogate pair.
-            text = b"\0"
-        if b"\0" in text:
-            shown = reprlib.repr(value) if field in row else "missing"
-            raise UserError(
-                f"{path}: row {number:,}: {field!r} should be a string of text: {shown}"
-            )
-        yield text
+        if not isinstance(value, str) or "\0" in value:
+            problem = f"{field!r} should be a string of text: {reprlib.repr(value)}"
+            raise UserError(f"{path}: row {number:,}: {problem}")
+        # Half of a surrogate pair becomes a question mark.
+        yield value.encode(errors="replace")
 
 
 def text_column(path: Path, field: str | None = None) -> str:
@@ -103,17 +97,15 @@ def text_column(path: Path, field: str | None = None) -> str:
         values |= {name: value for name, value in row.items() if values.get(name) is None}
     # All values of CSV are strings, of numbers too.
     names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
-    names = names or list(values)
-    has_dialogues = any(isinstance(values.get(name), list) for name in DIALOGUE_COLUMNS)
-    if field is None and (TEXT_COLUMN in values or (len(names) == 1 and not has_dialogues)):
-        return TEXT_COLUMN if TEXT_COLUMN in values else names[0]
+    wanted = field or TEXT_COLUMN
     # Objects of JSON need not have the same names.
-    if field and (field in values or "json" in str(format_of(path))):
-        return field
+    if wanted in values or (field and "json" in str(format_of(path))):
+        return wanted
+    names = names or list(values)
+    if field is None and len(names) == 1:
+        return names[0]
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
-    if field is None and has_dialogues:
-        raise UserError(f"{path}: has dialogues; only data.source = 'dialogues' reads them")
-    raise UserError(f"{path}: no column {field or TEXT_COLUMN!r}; data.field: one of {shown}")
+    raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
 def _json_lines(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
@@ -124,8 +116,6 @@ def _json(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     """Reads JSON Lines, or one array of objects, which is read as a whole."""
     if not next(checked_blocks(path)).lstrip().startswith(b"["):
         return _json_lines(path, columns)
-    if path.stat().st_size > 1_000_000_000:
-        raise UserError(f"{path}: a large array; should be JSON Lines: jq -c '.[]' writes them")
     return iter(json.loads(b"".join(checked_blocks(path))))
 
 
@@ -140,9 +130,6 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     delimiters = "\t" if format_of(path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
     reader = csv.DictReader(itertools.chain([first], text), delimiter=delimiter, strict=True)
-    header = reader.fieldnames or []
-    if len(set(header)) < len(header):
-        raise ValueError(f"the header names a column twice: {reprlib.repr(header)}")
     for row in reader:
         if None in row or None in row.values():
             raise ValueError("a row has more or fewer values than the header")
@@ -150,15 +137,18 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+    import pyarrow.parquet
+
     # Without these settings, whole columns of a row group would be in memory.
-    streamed = {"buffer_size": 1 << 20, "pre_buffer": False}
-    with _pyarrow(path) as pyarrow, pyarrow.parquet.ParquetFile(path, **streamed) as file:
+    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
 
 
 def _arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
-    with _pyarrow(path) as pyarrow, pyarrow.OSFile(str(path)) as file:
+    import pyarrow
+
+    with pyarrow.OSFile(str(path)) as file:
         # Other programs write files; `datasets` writes streams.
         if file.read(6) == b"ARROW1":
             reader = pyarrow.ipc.open_file(file)
@@ -172,21 +162,8 @@ def _arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-@contextmanager
-def _pyarrow(path: Path) -> Iterator[Any]:
-    """Imports pyarrow; its errors become ValueError."""
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        needed = f"{path.suffix.lower()}: pyarrow is not installed: {install_command('data')}"
-        raise UserError(needed) from None
-    try:
-        yield pyarrow
-    except pyarrow.ArrowException as error:
-        raise ValueError(str(error) or type(error).__name__) from None
-
-
-_READERS: dict[str, Callable[[Path, Sequence[str] | None], Iterator[Any]]] = {
+# Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
+READERS: dict[str, Callable[[Path, Sequence[str] | None], Iterator[Any]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,
@@ -207,13 +184,12 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
     n_bytes = 0
     for block in itertools.chain(blocks(path), [b""]):
         try:
-            decoder.decode(block, final=not block)
+            if "\0" in decoder.decode(block, final=not block):
+                raise UserError(f"{path}: has bytes of value 0; should be text in UTF-8")
         except UnicodeDecodeError as error:
             place = n_bytes + len(block) - len(error.object) + error.start
             problem = f"{error.reason} at byte {place:,}; should be text in UTF-8"
             raise UserError(f"{path}: {problem}") from None
-        if b"\0" in block:
-            raise UserError(f"{path}: has bytes of value 0; should be text in UTF-8")
         if block:
             yield block.removeprefix(codecs.BOM_UTF8) if n_bytes == 0 else block
         n_bytes += len(block)
@@ -225,11 +201,7 @@ def blocks(path: Path) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
     try:
         with open(path, "rb") as file:
-            for number, block in enumerate(_decompressed(file, path.suffix)):
-                if number == 0 and block.startswith(_DOCUMENTS):
-                    problem = "a document of another program; save or export it as .txt"
-                    raise UserError(f"{path}: {problem}")
-                yield block
+            yield from _decompressed(file, path.suffix)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{path}: cannot be read: {reason}") from None

@@ -1,18 +1,17 @@
-"""The sources of text: one class each, with a fingerprint and the documents."""
+"""The sources of text: for each, a fingerprint and the documents."""
 
 import codecs
 import hashlib
 import json
 import logging
-import os
 import re
 import sysconfig
 import tarfile
-import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
 import zstandard
 
@@ -38,30 +37,26 @@ from minigpt.storage.files import bundled_file, cache_folder
 logger = logging.getLogger(__name__)
 
 
-class Source(Protocol):
-    def fingerprint(self) -> str:
-        """Returns the SHA-256 of the bytes that determine the documents, not of names or dates."""
+@dataclass(frozen=True)
+class Source:
+    """A source that is not a list of files.
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yields the documents, always in the same order.
+    Attributes:
+      fingerprint: returns a hash of what determines the documents, not of names or dates.
+      pieces: yields the documents, always in the same order; UserError if they cannot be read.
+    """
 
-        Raises:
-          UserError: with all problems of the text, one line each.
-        """
+    fingerprint: Callable[[], str]
+    pieces: Callable[[], Iterator[Piece]]
 
 
-def open_source(data: DataConfig, with_val_paths: bool = True) -> Source:
+def open_source(data: DataConfig, with_val_paths: bool = True) -> Source | TextFiles:
     """Returns the source that `data.source` names, with or without the user's own validation text."""
     val_paths = getattr(data, "val_paths", []) if with_val_paths else []
     match data:
         case FilesConfig():
             # A file that both name is one of the validation text.
             files = TextFiles([*val_paths, *data.paths], data.document_separator, data.field)
-            # Without the validation text, its files could have the column.
-            is_whole = val_paths == data.val_paths
-            if data.field is not None and is_whole and not (files.problems or files.has_columns):
-                given = f"data.field = {data.field!r}"
-                files.problems.append(f"{given}: none of the files has columns; should be left out")
             if data.weights is not None and len(data.weights) != len(data.paths):
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
@@ -72,14 +67,17 @@ def open_source(data: DataConfig, with_val_paths: bool = True) -> Source:
             return PairFiles(data.paths)
         case DialoguesConfig():
             return Dialogues(data.paths, val_paths)
+        # The hash of a download is known: an existing token store makes the download unnecessary.
         case ImdbConfig():
-            return Imdb(data.url, data.sha256)
+            return Source(lambda: data.sha256, lambda: imdb_reviews(data.url, data.sha256))
         case ShakespeareConfig():
-            return DownloadedText(data.url, data.sha256, data.document_separator)
+            return Source(lambda: data.sha256, lambda: _downloaded(data))
         case PythonConfig():
-            return PythonLibrary()
+            return Source(_python_fingerprint, python_library)
         case _:
-            return Stories()
+            return Source(
+                lambda: FINGERPRINT, lambda: (Piece(story.encode(), True) for story in stories())
+            )
 
 
 def source_name(data: DataConfig) -> str:
@@ -126,103 +124,56 @@ def dataset_path(name: str, split: str) -> Path:
                 line = json.dumps(row, default=lambda value: None)
                 file.write(line.encode() + b"\n")
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise UserError(f"{setting}: {str(error).partition(os.linesep)[0]}") from None
+        raise UserError(f"{setting}: {(str(error) or repr(error)).splitlines()[0]}") from None
     return copy
 
 
-class Stories:
-    """The bundled corpus; see `stories`."""
-
-    def fingerprint(self) -> str:
-        return FINGERPRINT
-
-    def pieces(self) -> Iterator[Piece]:
-        return (Piece(story.encode(), True) for story in stories())
-
-
-class PythonLibrary:
-    """The source code of the installed Python standard library; every file is a document."""
-
-    _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
-
-    def fingerprint(self) -> str:
-        total = hashlib.sha256()
-        for piece in self.pieces():
-            total.update(hashlib.sha256(piece.text).digest())
-        return total.hexdigest()
-
-    def pieces(self) -> Iterator[Piece]:
-        library = Path(sysconfig.get_path("stdlib"))
-        for path in sorted(library.rglob("*.py")):
-            if self._SKIPPED.isdisjoint(path.relative_to(library).parts) and path.is_file():
-                text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-                try:
-                    text.decode()
-                except UnicodeDecodeError:
-                    continue
-                yield Piece(text, True)
+def python_library() -> Iterator[Piece]:
+    """Yields the source code of the installed Python standard library; every file is a document."""
+    library = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(library.rglob("*.py")):
+        if _SKIPPED.isdisjoint(path.relative_to(library).parts) and path.is_file():
+            text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                continue
+            yield Piece(text, True)
 
 
-class DownloadedText:
-    """A text file from the network."""
-
-    def __init__(self, url: str, sha256: str, separator: str | None):
-        self._url, self._sha256, self._separator = url, sha256, separator
-
-    def fingerprint(self) -> str:
-        # Known before the download: an existing token store makes the download unnecessary.
-        return self._sha256
-
-    def pieces(self) -> Iterator[Piece]:
-        return TextFiles([download(self._url, self._sha256)], self._separator).pieces()
+_SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 
 
-class Imdb:
-    """The labelled reviews of the Large Movie Review Dataset, one document each, sorted by name.
+def _python_fingerprint() -> str:
+    digests = (hashlib.sha256(piece.text).digest() for piece in python_library())
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _downloaded(data: ShakespeareConfig) -> Iterator[Piece]:
+    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
+
+
+_REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
+
+
+def imdb_reviews(url: str, sha256: str) -> Iterator[Piece]:
+    """Yields the labelled reviews of the Large Movie Review Dataset, one document each, sorted by name.
 
     Maas et al. 2011, https://ai.stanford.edu/~amaas/data/sentiment/. Each `<br />` becomes a space.
     """
-
-    _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
-
-    def __init__(self, url: str, sha256: str):
-        self._url, self._sha256 = url, sha256
-
-    def fingerprint(self) -> str:
-        return self._sha256
-
-    def pieces(self) -> Iterator[Piece]:
-        archive = download(self._url, self._sha256)
-        # The archive can only be read in its own order; an unnamed file makes sorting possible.
-        with tempfile.TemporaryFile() as unsorted:
-            spans: dict[str, tuple[int, int]] = {}
-            for name, text in self._reviews(archive):
-                spans[name] = (unsorted.tell(), len(text))
-                unsorted.write(text)
-            if not spans:
-                raise UserError(f"{self._url}: contains no IMDB reviews")
-            for name in sorted(spans):
-                start, size = spans[name]
-                unsorted.seek(start)
-                yield Piece(unsorted.read(size), True)
-
-    def _reviews(self, archive: Path) -> Iterator[tuple[str, bytes]]:
-        name = ""
-        try:
-            with tarfile.open(archive, "r|gz") as tar:
-                for member in tar:
-                    # tarfile would keep every member it has read.
-                    tar.members = []  # type: ignore[attr-defined]
-                    name = member.name
-                    # Neither links nor folders.
-                    if member.isreg() and self._REVIEW.fullmatch(name):
-                        text = cast(IO[bytes], tar.extractfile(member)).read()
-                        text.decode()
-                        yield name, text.replace(b"<br />", b" ")
-        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise UserError(f"{self._url}: not a readable .tar.gz archive: {error}") from None
-        except UnicodeDecodeError as error:
-            raise UserError(f"{self._url}: {name}: {error}") from None
+    archive, reviews = download(url, sha256), dict[str, bytes]()
+    try:
+        with tarfile.open(archive, "r|gz") as tar:
+            for member in tar:
+                # Neither links nor folders.
+                if member.isreg() and _REVIEW.fullmatch(member.name):
+                    text = cast(IO[bytes], tar.extractfile(member)).read()
+                    reviews[member.name] = text.decode().replace("<br />", " ").encode()
+    except (tarfile.TarError, EOFError, zlib.error, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{url}: not a readable archive of IMDB reviews: {error}") from None
+    if not reviews:
+        raise UserError(f"{url}: contains no IMDB reviews")
+    return (Piece(reviews[name], True) for name in sorted(reviews))
 
 
 # Identifies the text; runs record it. It must be changed together with the text; a test compares both.

@@ -56,9 +56,7 @@ def split_corpus(
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
-        logger.info(
-            "%s documents are also in the validation text; they are left out", f"{number:,}"
-        )
+        logger.info(f"{number:,} documents are also in the validation text; they are left out")
     return train.select(np.flatnonzero(~copies)), val
 
 
@@ -88,10 +86,7 @@ def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documen
     held_out = np.zeros(len(documents), bool)
     groups = _group_equal(documents, step=1)
     if not groups.any():
-        raise UserError(
-            f"all {len(documents):,} documents are equal; at least two different ones are needed, "
-            "one for training and one for validation"
-        )
+        raise UserError(f"all {len(documents):,} documents are equal; should be at least two")
     sizes = np.bincount(groups)
     if len(sizes) == len(documents):
         # No copies. The rest would choose the same documents, with more memory.
@@ -125,23 +120,20 @@ def split_pairs(
       UserError: one side would be empty, or the number cannot be met.
     """
     count = len(documents) // 2
-    if val_pairs is None:
-        setting = f"data.val_fraction = {val_fraction}"
-        requested = max(1, round(val_fraction * count))
-    else:
-        setting = f"data.val_pairs = {val_pairs}"
+    requested = max(1, round(val_fraction * count))
+    if val_pairs is not None:
         requested = min(val_pairs, max(1, count // 2))
-    if requested >= count:
-        raise UserError(f"{setting}: should be less than the number of pairs, {count:,}")
     groups = _group_equal(documents, step=2)
     sizes = np.bincount(groups)
     order = np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable")
     chosen = _choose_groups(order, sizes, requested)
     found = int(sizes[chosen].sum())
-    if not found or (requested == val_pairs and found < val_pairs):
+    if not 0 < found < count or (requested == val_pairs and found < val_pairs):
+        setting = f"data.val_fraction = {val_fraction}"
+        setting = setting if val_pairs is None else f"data.val_pairs = {val_pairs}"
         raise UserError(
-            f"{setting}: cannot be met, because all pairs of a source sentence stay together; "
-            f"at most {found:,} can be held out"
+            f"{setting}: cannot be met: of {count:,} pairs, {found:,} can be held out, since all pairs "
+            "of a source sentence stay together"
         )
     return _select(documents, np.repeat(chosen[groups], 2))
 

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from minigpt.corpus import rows
 from minigpt.corpus.documents import Documents, Piece, ingest
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
 
@@ -52,7 +52,7 @@ class TextFiles:
       path_bytes: bytes of the documents of each path, known after `pieces`.
       problems: those that are known before a file is read, one line each.
     Raises:
-      UserError: `paths` is a single string or path, or standard input cannot be read.
+      UserError: `paths` is a single string, or standard input cannot be read.
     """
 
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
@@ -70,69 +70,73 @@ class TextFiles:
         separator: str | None = None,
         field: str | None = None,
     ):
-        if (
-            isinstance(paths, str | bytes)
-            or not isinstance(paths, Sequence)
-            or not all(isinstance(path, str | os.PathLike) for path in paths)
-        ):
-            raise UserError(
-                ArgumentProblem("paths", paths, "should be a list of paths, such as ['book.txt']")
-            )
+        if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
+            problem = "should be a list of paths, such as ['book.txt']"
+            raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.encode() if separator else None
         self._field = field
         self._files: list[Path] = []
         self.path_numbers: list[int] = []
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
-        skipped = _Skipped()
-        # What is named itself is read: a link to a folder is not among the files.
-        seen, named = set(), {_real(Path(path).expanduser()) for path in paths}
-        for number, path in enumerate(paths):
-            found = _find(str(path), self.suffixes, skipped)
+        self._skipped: dict[Path, str] = {}
+        # A file that is named twice is read once: its copy could be on the other side of the split.
+        seen = set[Path]()
+        for number, path in enumerate(map(str, paths)):
+            found = _find(path, self.suffixes, self._skipped)
             if not found:
-                self.problems.append(_nothing_found(str(path), self.suffixes, skipped))
+                self.problems.append(self._nothing_found(path))
             for file in found:
-                # If a file is named twice, its copy could be on the other side of the split.
                 if (real := _real(file)) in seen:
                     continue
                 seen.add(real)
+                # A pipe cannot be read twice: once for the fingerprint, once for the text.
                 if file.is_file():
                     self._files.append(file)
                     self.path_numbers.append(number)
                 else:
-                    # A pipe cannot be read twice: once for the fingerprint, once for the text.
-                    missing = "a broken link" if file.is_symlink() else "no such file"
-                    problem = "not a regular file" if file.exists() else missing
-                    self.problems.append(f"{file}: {problem}")
-        self._skipped = _Skipped(
-            {path: kind for path, kind in skipped.items() if _real(path) not in seen | named}
-        )
+                    self.problems.append(f"{file}: not a regular file")
+        # What is named itself is read: a link to a folder is not among the files.
+        seen |= {_real(Path(path).expanduser()) for path in paths}
+        self._skipped = {path: k for path, k in self._skipped.items() if _real(path) not in seen}
+
+    def _nothing_found(self, path: str) -> str:
+        if not path:
+            return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
+        is_folder = os.path.isdir(Path(path).expanduser())
+        kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
+        skipped = f"; {self._skipped_files()}" if self._skipped else ""
+        return f"{path}: no such file or folder{kinds}{skipped}"
+
+    def _skipped_files(self) -> str:
+        """Returns what was found in folders and is not read because it was not named."""
+        counts = Counter(self._skipped.values()).items()
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
+        return f"skipped: {kinds}; to read one, give its own path"
 
     def log_notes(self) -> None:
         """Logs which files are skipped, and which columns are read.
 
         Raises:
-          UserError: with all problems of the files, one line each, because a column is missing.
+          UserError: with every path that leads to no file, or every file without a column of texts.
         """
-        columns: dict[str, list[Path]] = {}
-        for path in filter(self._format, self._files):
-            try:
-                columns.setdefault(rows.text_column(path, self._field), []).append(path)
-            except UserError:
-                self._check()
-        self._log_skipped()
-        for column, files in columns.items() if self._field is None else ():
+        self.check_found()
+        if self._skipped:
+            logger.info("%s", self._skipped_files())
+        for column, files in self._columns().items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
 
-    def _log_skipped(self) -> None:
-        if self._skipped:
-            logger.info("%s", self._skipped)
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether one of the files has columns."""
-        return any(map(self._format, self._files))
+    def _columns(self) -> dict[str, list[Path]]:
+        """Returns the files of each column of texts."""
+        columns: dict[str, list[Path]] = {}
+        problems: list[str] = []
+        for path in filter(self._format, self._files):
+            with gathering(problems):
+                columns.setdefault(rows.text_column(path, self._field), []).append(path)
+        if problems:
+            raise UserError(*dict.fromkeys(problems))
+        return columns
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
@@ -150,21 +154,14 @@ class TextFiles:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
         Raises:
-          UserError: with all problems of the files, one line each.
+          OSError: a file cannot be read.
         """
         total = hashlib.sha256()
-        try:
-            for path in self._files:
-                with open(path, "rb") as file:
-                    kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
-                    total.update((self._format(path) or kind[1:]).encode())
-                    total.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            self._check()
-            raise UserError(f"{error.filename}: {error.strerror}") from None
-        if self.problems:
-            self._check()
-        if self._field and self.has_columns:
+        for path in self._files:
+            kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
+            total.update((self._format(path) or kind[1:]).encode())
+            total.update(bytes.fromhex(sha256_of(path)))
+        if self._field and any(map(self._format, self._files)):
             total.update(self._field.encode())
         return total.hexdigest()
 
@@ -177,15 +174,26 @@ class TextFiles:
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
         for path, number in zip(self._files, self.path_numbers, strict=True):
-            try:
+            with gathering(problems):
                 for piece in self._documents(path):
                     self.path_bytes[number] += len(piece.text)
                     yield piece
-            except UserError as error:
-                problems += error.problems
         if problems:
             # Every file that needs a missing package gives the same line.
             raise UserError(*dict.fromkeys(problems))
+
+    def read(self) -> Documents:
+        """Returns the documents in a temporary file.
+
+        Raises:
+          UserError: with all problems of the files, one line each, or because they contain no text.
+        """
+        documents = ingest(self.pieces())
+        self.log_notes()
+        if not len(documents):
+            names = ", ".join(map(str, self._files))
+            raise UserError(f"{names}: only white space; should contain text")
+        return documents
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
@@ -199,38 +207,9 @@ class TextFiles:
             yield from (Piece(block, False) for block in blocks)
             yield Piece(b"", True)
 
-    def _check(self) -> None:
-        for _ in self.pieces():
-            pass
 
-
-def read_texts(
-    paths: Sequence[str | Path], separator: str | None = None, field: str | None = None
-) -> Documents:
-    """Returns the documents of the user's files, as `data.source = "files"` reads them.
-
-    Raises:
-      UserError: with all problems of the files, one line each, or because they contain no text.
-    """
-    files = TextFiles(paths, separator, field)
-    files.log_notes()
-    documents = ingest(files.pieces())
-    if not len(documents):
-        raise UserError(f"{', '.join(map(str, paths))}: only white space; should contain text")
-    return documents
-
-
-class _Skipped(dict[Path, str]):
-    """What was found in a folder and is not read because it was not named: path → kind."""
-
-    def __str__(self) -> str:
-        counts = Counter(self.values())
-        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
-        return f"skipped: {kinds}; to read one, give its own path"
-
-
-def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
-    """Returns the files of a path, and adds to `skipped` those that are not read."""
+def _find(path: str, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> list[Path]:
+    """Returns the files of a path, and adds to `skipped` those that are not read, with their kinds."""
     if path == STANDARD_INPUT:
         return [standard_input()]
     expanded = Path(path).expanduser()
@@ -238,45 +217,40 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
     if path and os.path.exists(expanded):
         return _below(expanded, suffixes, skipped) if expanded.is_dir() else [expanded]
     files: list[Path] = []
-    if _WILDCARDS.intersection(path):
-        parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
-        base = Path(*parts)
-        folder = _real(base)
-        matches: dict[Path, Path] = {}
-        # With links in a circle a file has many paths. The longest cannot be opened.
-        found = map(Path, glob.glob(str(expanded), recursive=True))
-        for match in sorted(found, key=lambda path: (len(path.parts), path)):
-            matches.setdefault(_real(match), match)
-        for match in sorted(matches.values()):
-            if not _real(match).is_relative_to(folder):
-                skipped[match] = _LINK
-            elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
-                skipped |= dict.fromkeys(runs, _RUN)
-            elif match.is_dir():
-                files += _below(match, suffixes, skipped)
-            else:
-                files.append(match)
+    parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
+    base = Path(*parts)
+    matches: dict[Path, Path] = {}
+    # With links in a circle a file has many paths. The longest cannot be opened.
+    found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
+    for match in sorted(found, key=lambda path: (len(path.parts), path)):
+        matches.setdefault(_real(match), match)
+    for match in sorted(matches.values()):
+        if not _real(match).is_relative_to(_real(base)):
+            skipped[match] = _LINK
+        elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
+            skipped |= dict.fromkeys(runs, _RUN)
+        else:
+            files += _below(match, suffixes, skipped) if match.is_dir() else [match]
     return files
 
 
-def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
+def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> list[Path]:
     """Returns the files below a folder. Links to folders are not followed."""
-    real_folder, files = _real(folder), []
+    files = []
     for parent, folders, names in os.walk(folder):
         if _is_run(Path(parent)) and Path(parent) != folder:
             skipped[Path(parent)] = _RUN
             folders.clear()
             continue
-        linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        candidates = [name for name in names if name.endswith(suffixes)]
+        read = [name for name in names if name.endswith(suffixes)]
         if "state.json" in names and ".arrow" in suffixes:
             # Other files of Arrow are copies that `datasets` keeps there.
             saved = _saved_data_files(Path(parent, "state.json"))
-            candidates = saved + [name for name in candidates if not name.endswith(".arrow")]
-        for path in (Path(parent, name) for name in linked + candidates):
-            if path.is_symlink() and not _real(path).is_relative_to(real_folder):
+            read = saved + [name for name in read if not name.endswith(".arrow")]
+        for path in (Path(parent, name) for name in folders + read):
+            if path.is_symlink() and not _real(path).is_relative_to(_real(folder)):
                 skipped[path] = _LINK
-            elif path.name in linked:
+            elif path.name in folders:
                 continue  # Its files are found where they are.
             elif any(part.startswith(".") for part in path.relative_to(folder).parts):
                 skipped[path] = "hidden files"
@@ -307,18 +281,16 @@ def standard_input() -> Path:
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise UserError("-: standard input is a terminal; should be a text from a pipe or a file")
-    folder = cache_folder() / "stdin"
+    folder, suffix = cache_folder() / "stdin", ".txt"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder) as scratch:
             with open(scratch / "text", "wb+") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
                 file.seek(0)
-                first, suffix = file.readline(1 << 20), ".txt"
-            with suppress(ValueError, RecursionError):
-                suffix = ".jsonl" if isinstance(json.loads(first), dict) else ".txt"
-            if not first:
-                raise UserError("-: standard input is empty; should contain text")
+                with suppress(ValueError, RecursionError):
+                    is_row = isinstance(json.loads(file.readline(1 << 20)), dict)
+                    suffix = ".jsonl" if is_row else ".txt"
             path = folder / (sha256_of(scratch / "text") + suffix)
             os.replace(scratch / "text", path)
     except OSError as error:
@@ -334,15 +306,6 @@ def recorded_path(path: str) -> str:
 def _real(path: Path) -> Path:
     # Unlike this, `Path.resolve` fails if links form a circle.
     return Path(os.path.realpath(path))
-
-
-def _nothing_found(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> str:
-    if not path:
-        return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
-    problem = "no file matches" if _WILDCARDS.intersection(path) else "no such file or folder"
-    if os.path.isdir(Path(path).expanduser()):
-        problem = f"a folder without files of the kinds {', '.join(suffixes)}"
-    return f"{path}: {problem}; {skipped}" if skipped else f"{path}: {problem}"
 
 
 def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
@@ -377,14 +340,3 @@ class PairFiles(TextFiles):
             yield from (Piece(side, True) for side in sides[:2])
         if has_more:
             logger.info("%s: has more than two columns; only the first two are read", path)
-
-
-def read_pairs(paths: Sequence[str | Path]) -> Documents:
-    """Returns the sentences of the user's pair files, sources and targets in turn.
-
-    Raises:
-      UserError: with all problems of the files, one line each.
-    """
-    files = PairFiles(paths)
-    files.log_notes()
-    return ingest(files.pieces())

@@ -55,16 +55,6 @@ class Part:
         return len(self.ids) - 1
 
 
-@dataclass(frozen=True)
-class PartSizes:
-    """The sizes of a file of ids, as a token store records them; see `Part`."""
-
-    tokens: int
-    documents: int
-    bytes: int
-    unknown_tokens: int
-
-
 def encode_texts(
     texts: Documents | Iterable[str], tokenizer: Tokenizer, encode: Encode | None = None
 ) -> Part:
@@ -79,8 +69,7 @@ def encode_texts(
         texts = ingest(Piece(text.encode(), True) for text in texts)
     with tempfile.TemporaryFile() as file:
         sizes, _ = write_ids(file, texts, tokenizer, encode)
-        file.flush()
-        return map_ids(file, tokenizer, sizes)
+        return map_ids(file, tokenizer, **sizes)
 
 
 def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
@@ -103,7 +92,7 @@ def write_ids(
     tokenizer: Tokenizer,
     encode: Encode | None = None,
     pool: Pool | None = None,
-) -> tuple[PartSizes, np.ndarray]:
+) -> tuple[dict[str, int], np.ndarray]:
     """Writes the ids of documents.
 
     Args:
@@ -115,20 +104,32 @@ def write_ids(
     Returns:
       the part's sizes, and how often each token is a target, int64[V].
     """
-    write_first_id(file, tokenizer)
-    counts = np.zeros(tokenizer.vocab_size, np.int64)
     encode_one = partial(encode_group, tokenizer, encode=encode)
     groups = _groups(documents, POOL_GROUP_BYTES if pool else GROUP_BYTES)
-    for block in pool(groups) if pool else map(encode_one, groups):
-        counts += np.bincount(block, minlength=len(counts))
-        file.write(block.astype(ids_dtype(tokenizer)).tobytes())
+    counts = write_blocks(file, pool(groups) if pool else map(encode_one, groups), tokenizer)
+    return sizes_of(counts, tokenizer, len(documents), documents.bytes), counts
+
+
+def write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray], tokenizer: Tokenizer) -> np.ndarray:
+    """Writes the end token that is before the first document of a part, then blocks of ids.
+
+    Returns:
+      how often each token is a target, int64[V].
+    """
+    counts, dtype = np.zeros(tokenizer.vocab_size, np.int64), ids_dtype(tokenizer)
+    file.write(np.array([tokenizer.end_id], dtype).tobytes())
+    for block in blocks:
+        counts += np.bincount(block.astype(dtype), minlength=len(counts))
+        file.write(block.astype(dtype).tobytes())
+    file.flush()
+    return counts
+
+
+def sizes_of(counts: np.ndarray, tokenizer: Tokenizer, documents: int, size: int) -> dict[str, int]:
+    """Returns the sizes of a part, as a token store records them; see `Part`."""
     unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
-    return PartSizes(int(counts.sum()), len(documents), documents.bytes, unknown), counts
-
-
-def write_first_id(file: IO[bytes], tokenizer: Tokenizer) -> None:
-    """Writes the end token that is before the first document of a part."""
-    file.write(np.array([tokenizer.end_id], ids_dtype(tokenizer)).tobytes())
+    tokens = int(counts.sum())
+    return {"tokens": tokens, "documents": documents, "bytes": size, "unknown_tokens": unknown}
 
 
 def encode_group(tokenizer: Tokenizer, group: Group, encode: Encode | None = None) -> np.ndarray:
@@ -142,16 +143,16 @@ def encode_group(tokenizer: Tokenizer, group: Group, encode: Encode | None = Non
     return np.concatenate(rows)
 
 
-def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
+def map_ids(file: IO[bytes], tokenizer: Tokenizer, tokens: int, **sizes: int) -> Part:
     """Maps the ids of a part into memory.
 
     Raises:
       ValueError: the file does not have the recorded size.
     """
     ids = np.memmap(file, ids_dtype(tokenizer), mode="r")
-    if len(ids) != sizes.tokens + 1:
-        raise ValueError(f"{len(ids)} ids; expected {sizes.tokens + 1}")
-    return Part(ids, sizes.documents, sizes.bytes, sizes.unknown_tokens)
+    if len(ids) != tokens + 1:
+        raise ValueError(f"{len(ids)} ids; expected {tokens + 1}")
+    return Part(ids, **sizes)
 
 
 def text_ends(ids: np.ndarray, end_id: int, documents: Sequence[int]) -> tuple[int, ...]:

@@ -9,10 +9,9 @@ a run records.
 import hashlib
 import json
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +28,7 @@ from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, PartSizes, map_ids, text_ends, write_ids
+from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
@@ -74,9 +73,7 @@ class Corpus:
 
 
 def open_corpus(
-    data: DataConfig,
-    tokenizer: TokenizerConfig,
-    existing: Tokenizer | None = None,
+    data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
 ) -> Corpus:
     """Returns the token ids of a text from the cache folder, and creates them if they are missing.
 
@@ -106,14 +103,11 @@ def open_corpus(
     unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
         logger.info(f"{corpus.duplicates:,} {unit} are copies of others")
-    if (
-        isinstance(data, PairsConfig)
-        and data.val_pairs
-        and corpus.val.documents // 2 < data.val_pairs
-    ):
+    held_out = corpus.val.documents // 2
+    if isinstance(data, PairsConfig) and data.val_pairs and held_out < data.val_pairs:
         logger.warning(
             f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
-            f"{corpus.val.documents // 2:,} are held out"
+            f"{held_out:,} are held out"
         )
     return corpus
 
@@ -142,20 +136,15 @@ def _cache_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{error.filename or cache_folder()}: {error.strerror or error}"
-            " (MINIGPT_CACHE sets another folder for cached files)"
-        ) from error
+        name = error.filename or cache_folder()
+        raise UserError(f"{name}: {error.strerror or error}") from error
 
 
 class _Store:
     """The store of a text and its settings."""
 
     def __init__(
-        self,
-        data: DataConfig,
-        config: TokenizerConfig,
-        existing: Tokenizer | None,
+        self, data: DataConfig, config: TokenizerConfig, existing: Tokenizer | None
     ) -> None:
         self.data = data
         self.config = config
@@ -168,11 +157,11 @@ class _Store:
                 existing = given_tokenizer(config)
             if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
-        if self.ids and (self.ids.problems or problems):
-            problems += self.ids.problems + self.ids.check_ids(existing)
-        if problems:
+        if problems := problems + (self.ids.problems if self.ids else []):
             raise UserError(*problems)
         self.source: Any = self.ids or open_source(data)
+        if isinstance(self.source, TextFiles):
+            self.source.check_found()
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
@@ -213,44 +202,30 @@ class _Store:
 
     def open(self) -> Corpus:
         """Returns the corpus; creates the store if it is not there."""
-        from filelock import FileLock, Timeout  # Not needed to read, and takes time to import.
+        from filelock import FileLock  # Not needed to read, and takes time to import.
 
         if found := read_store(self.folder):
             return found
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         # Of processes that start together, one tokenizes a large text, and the others wait for it.
-        lock = FileLock(cache_folder() / "locks" / self.folder.name)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            logger.info("waiting for another process that tokenizes this text")
-            lock.acquire()
-        try:
+        with FileLock(cache_folder() / "locks" / self.folder.name):
             return read_store(self.folder) or self._make()
-        finally:
-            lock.release()
-
-    def _read_text(self) -> Documents:
-        logger.info("reading the text")
-        folder = self.folder.parent
-        documents = ingest(self.source.pieces(), folder)
-        if self.source.fingerprint() != self.source_fingerprint:
-            raise UserError("the text changed while it was being read; start again")
-        if not len(documents):
-            raise UserError(f"{source_name(self.data)}: only white space; should contain text")
-        return documents
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        duplicates, parts = 0, cast(Any, None)
-        if self.ids and self.existing:
-            parts = self.ids.split(self.data.val_fraction, self.existing)
+        duplicates, folder, tokenizer = 0, self.folder, self.existing
+        if self.ids and tokenizer:
+            parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            documents = self._read_text()
+            logger.info("reading the text")
+            documents = ingest(self.source.pieces(), folder.parent)
+            if self.source.fingerprint() != self.source_fingerprint:
+                raise UserError("the text changed while it was being read; start again")
+            if not len(documents):
+                raise UserError(f"{source_name(self.data)}: only white space; should contain text")
             path_bytes = self.source.path_bytes if self.has_paths else []
             parts = split_corpus(documents, self.data, path_bytes)
             duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
-        folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
@@ -258,19 +233,14 @@ class _Store:
             numbers = path_numbers(parts[0], path_bytes)
             of_paths = np.bincount(numbers, minlength=len(path_bytes))
             meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
-        tokenizer = self._tokenizer(parts[0])
+        if tokenizer is None:
+            tokenizer = learn_from(parts[0], self.config, self.is_dialogues)
         with atomic_folder(folder, replace=True) as unfinished:
             write_store(unfinished, parts[0], parts[1], tokenizer, meta)
             # The files are mapped first: once published, another process may replace them.
             corpus = read_store(unfinished)
         assert corpus is not None, "A new token store cannot be read back."
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
-
-    def _tokenizer(self, train: Documents) -> Tokenizer:
-        if self.existing:
-            return self.existing
-        learned = learn_from(train, self.config, self.is_dialogues)
-        return learned.with_chat() if self.is_dialogues else learned
 
 
 def write_store(
@@ -301,11 +271,9 @@ def write_store(
                 sizes, counts = write_ids(file, part, tokenizer, encode)
             else:
                 pool = partial(encode_in_processes, folder=folder / "tokenizer")
-                # In a frozen application, the executable is the application.
-                starts = sys.executable and not getattr(sys, "frozen", False)
-                is_large = part.bytes > POOL_BYTES and starts
+                is_large = part.bytes > POOL_BYTES
                 sizes, counts = write_ids(file, part, tokenizer, pool=pool if is_large else None)
-        meta[name] = asdict(sizes)
+        meta[name] = sizes
         if name == "train":
             np.save(folder / "counts.npy", counts)
     logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
@@ -321,16 +289,15 @@ def read_store(folder: Path) -> Corpus | None:
         if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
             return None
         counts = np.load(folder / "counts.npy")
-        intact = tokenizer.fingerprint() == meta["tokenizer"]
+        if tokenizer.fingerprint() != meta["tokenizer"]:
+            return None
         parts = []
         for side in ("train", "val"):
             with open(folder / f"{side}.bin", "rb") as file:
-                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
+                parts.append(map_ids(file, tokenizer, **meta[side]))
         duplicates = int(meta["duplicates"])
         ends = text_ends(parts[0].ids, tokenizer.end_id, meta.get("text_documents", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
-        return None
-    if not intact:
         return None
     train, val = parts
     return Corpus(
@@ -344,18 +311,15 @@ def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = Fals
     Args:
       train: the documents.
       config: the kind of tokenizer.
-      dialogues: whether they are dialogues; their messages are learned from.
+      dialogues: whether they are dialogues; their messages are learned from, and roles are added.
     """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
-    logger.info(
-        "learning the %s tokenizer from %s%s",
-        config.kind,
-        format_size(min(train.bytes, limit)),
-        sample,
-    )
+    size = format_size(min(train.bytes, limit))
+    logger.info("learning the %s tokenizer from %s%s", config.kind, size, sample)
     sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
-    return learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
+    tokenizer = learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
+    return tokenizer.with_chat() if dialogues else tokenizer
 
 
 def even_sample(

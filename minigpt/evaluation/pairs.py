@@ -1,6 +1,7 @@
 """The loss and BLEU of a translation model on held-out pairs."""
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -9,13 +10,13 @@ from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, Replicas, mean_loss
-from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 
 MAX_BUCKETS = 4
-# Of the source of a pair that is too long.
-MAX_CHARACTERS_SHOWN = 30
+
+# (sources, max_new_tokens, beams, length_penalty) → target ids.
+Translate = Callable[[Sequence[np.ndarray], int, int, float], list[np.ndarray]]
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class PairEvaluator:
       tokenizer: the tokenizer it was trained with.
       pairs: the held-out pairs; pairs that are too long are skipped.
       batch_size: average number of pairs at once.
+      translate: `Translator.translate_all`.
       replicas: those of the model that share the batches of the loss; None for the default device.
 
     Attributes:
@@ -42,6 +44,7 @@ class PairEvaluator:
         tokenizer: Tokenizer,
         pairs: Pairs,
         batch_size: int,
+        translate: Translate,
         replicas: Replicas | None = None,
     ) -> None:
         self.model = model
@@ -54,9 +57,7 @@ class PairEvaluator:
                 "tokens, end tokens included"
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
-        self.translator = Translator(
-            model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
-        )
+        self.translate = translate
         self._mean_loss = mean_loss(model, replicas)
 
     def loss(self, record: Record | None = None) -> float:
@@ -96,7 +97,7 @@ class PairEvaluator:
         """Returns the model's translations of the sources of some pairs."""
         sources = [self.pairs.source(index) for index in indices]
         max_len = self.model.max_len
-        found = translate_ids(self.translator, sources, max_len, beams, length_penalty)
+        found = self.translate(sources, max_len, beams, length_penalty)
         return [self.tokenizer.decode(ids) for ids in found]
 
     def references(self, indices: np.ndarray) -> list[str]:
@@ -135,6 +136,7 @@ def evaluate_pairs(
     tokenizer: Tokenizer,
     pairs: Pairs,
     batch_size: int,
+    translate: Translate,
     beams: int,
     length_penalty: float,
 ) -> PairEvaluation:
@@ -143,7 +145,7 @@ def evaluate_pairs(
     Raises:
       UserError: no pair is short enough for the model.
     """
-    evaluator = PairEvaluator(model, tokenizer, pairs, batch_size)
+    evaluator = PairEvaluator(model, tokenizer, pairs, batch_size, translate)
     if message := skipped_pairs_message(pairs, tokenizer):
         logger.warning(message)
     loss = evaluator.loss()
@@ -165,7 +167,7 @@ def skipped_pairs_message(pairs: Pairs, tokenizer: Tokenizer) -> str:
     indices = np.flatnonzero(~pairs.fits)
     if not len(indices):
         return ""
-    first = tokenizer.decode(pairs.source(indices[0]))[:MAX_CHARACTERS_SHOWN]
+    first = tokenizer.decode(pairs.source(indices[0]))[:30]
     return (
         f"{len(indices):,} of {len(pairs):,} pairs are longer than model.max_len = {pairs.max_len} "
         f"tokens, end tokens included, and are skipped; the first one begins with {first!r}"

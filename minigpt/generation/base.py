@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.errors import UserError, as_integer
+from minigpt.config.sampling import Settings, settings_of
+from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
     WHITE_SPACE,
@@ -21,7 +22,6 @@ from minigpt.generation.prompts import (
     as_token_ids,
     chat_prompt,
     check_prompt,
-    check_search,
     seeds_of,
     unknown_tokens_message,
 )
@@ -114,9 +114,8 @@ class BaseTextModel(ModelWithTokenizer):
             logit_bias: token id, or text of one token → number that is added to its logit.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
-          TypeError: `prompts` contains something other than strings, or `seed` or
-            `num_samples` other than integers.
-          ValueError: the number of seeds is neither 1 nor the number of prompts.
+          TypeError: `prompts` contains something other than strings, `num_samples` is no integer, or `seed`
+            is neither one nor one per prompt.
         """
         how = {"seed": seed, "num_samples": num_samples, **settings}
         return list(self.iter_samples(prompts, max_new_tokens, **how))
@@ -135,8 +134,8 @@ class BaseTextModel(ModelWithTokenizer):
         Arguments and exceptions are those of `samples`.
         """
         prompts = as_texts("prompts", prompts)
-        seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
+        seeds = seeds_of(seed, len(prompts), num_samples)
         checked, controls = self._checked(max_new_tokens, settings)
         encoded = [self._prompt(prompt) for prompt in prompts]
         samples = self._samples(encoded, seeds, checked, num_samples, controls)
@@ -211,8 +210,7 @@ class BaseTextModel(ModelWithTokenizer):
         Returns:
           float32[B, T, V]: row t scores the token at t + 1.
         Raises:
-          TypeError: the ids are not integers.
-          ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
+          ValueError: they are not such integers, or an id is outside the vocabulary.
         """
         return self._logits(as_token_ids(token_ids, self.max_len, self.vocab_size))
 
@@ -268,20 +266,22 @@ class BaseTextModel(ModelWithTokenizer):
         return np.stack(means).astype(np.float32)
 
     def _checked(
-        self, max_new_tokens: int, settings: dict[str, Any]
-    ) -> tuple[Any, Controls | None]:
+        self, max_new_tokens: int, given: dict[str, Any]
+    ) -> tuple[Settings, Controls | None]:
         """Returns the checked settings, and what changes the logits, if anything does."""
-        given = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
-        # An empty bias changes nothing. Other empty values have the wrong type.
-        if isinstance(given["logit_bias"], dict):
-            given["logit_bias"] = given["logit_bias"] or None
-        is_given = any(value is not None for value in given.values())
-        controls = Controls(given, self.tokenizer, self.vocab_size) if is_given else None
-        return self._settings({"max_new_tokens": max_new_tokens, **settings}), controls
+        process, bias = given.pop("logits_processor", None), given.pop("logit_bias", None)
+        controls = None
+        if process is not None or bias:
+            controls = Controls(process, bias, self.tokenizer, self.vocab_size)
+        settings = settings_of({"max_new_tokens": max_new_tokens, **given})
+        problem = f"should be an id from 0 to {self.vocab_size - 1}"
+        if wrong := [token for token in settings.banned_tokens if token >= self.vocab_size]:
+            raise UserError(*(ArgumentProblem("banned_tokens", w, problem) for w in wrong))
+        self._check(settings)
+        return settings, controls
 
-    @abc.abstractmethod
-    def _settings(self, values: dict[str, Any]) -> Any:
-        """Returns checked sampling settings; raises a `UserError`."""
+    def _check(self, settings: Settings) -> None:
+        """Raises a `UserError` if the model does not have a setting."""
 
     @abc.abstractmethod
     def _samples(
@@ -334,14 +334,12 @@ class BaseTranslationModel(ModelWithTokenizer):
             this power; larger values favor longer translations.
           max_new_tokens: maximum number of tokens of a translation; the model's max_len if None.
         Raises:
-          UserError: a text is not valid Unicode, or the model has no beam search.
-          TypeError: an argument has the wrong type.
-          ValueError: a number is out of range.
+          UserError: a text is not valid Unicode, the model has no beam search, or a number is wrong.
+          TypeError: `texts` contains something other than strings.
         """
-        check_search(beams, length_penalty)
-        limit = self.max_len
-        if max_new_tokens is not None:
-            limit = min(as_integer("max_new_tokens", max_new_tokens, 0), limit)
+        limit = self.max_len if max_new_tokens is None else max_new_tokens
+        settings_of({"beams": beams, "length_penalty": length_penalty, "max_new_tokens": limit})
+        limit = min(limit, self.max_len)
         self._check_beams(beams)
         texts = as_texts("texts", texts)
         sources = self._sources(texts)
@@ -360,11 +358,6 @@ class BaseTranslationModel(ModelWithTokenizer):
         for index, ids in zip(nonempty, targets, strict=True):
             translations[index] = self.tokenizer.decode(ids)
         return translations
-
-    def source_tokens(self, text: str) -> int:
-        """Returns the number of tokens of a source, end token included; at most max_len are read."""
-        check_prompt(text, "text")
-        return len(self._sources([text])[0])
 
     def unknown_tokens(self, text: str) -> int:
         check_prompt(text, "text")  # Before it is stripped.

@@ -37,17 +37,14 @@ class Controls(LogitsProcessor):
     """The arguments `logit_bias`, which is added first, and `logits_processor` of a text model.
 
     Args:
-      arguments: what was given of the two; see `BaseTextModel.samples`.
+      process, bias: `logits_processor` and `logit_bias` of `BaseTextModel.samples`.
       tokenizer, vocab_size: those of the model.
     Raises:
       UserError: a key of the bias is not one token, or a value is nan or inf.
       TypeError: an argument has the wrong type.
     """
 
-    def __init__(
-        self, arguments: Mapping[str, Any], tokenizer: Vocabulary, vocab_size: int
-    ) -> None:
-        process, bias = arguments.get("logits_processor"), arguments.get("logit_bias")
+    def __init__(self, process: Any, bias: Any, tokenizer: Vocabulary, vocab_size: int) -> None:
         if not isinstance(process, LogitsProcessor | Callable | None):
             expected = "`logits_processor` must be a function or a LogitsProcessor"
             raise TypeError(f"{expected}. Received: {process!r}")

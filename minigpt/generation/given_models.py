@@ -1,7 +1,5 @@
 """Models of other programs: any Keras model that maps token ids to logits can generate text."""
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -17,9 +15,6 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 
 # The context of a model if neither the model nor an argument limits it.
 DEFAULT_MAX_LEN = 64
-# Names of the number of positions in layers with position tables, in minigpt, keras_hub and programs that
-# follow the Keras tutorials.
-LENGTH_NAMES = {"max_len", "maxlen", "sequence_length", "max_length", "max_sequence_length"}
 
 
 class UncachedModel(StepModel):
@@ -51,7 +46,7 @@ class UncachedModel(StepModel):
         longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
         width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
         window, last = newest_window(token_ids, lengths, width)
-        outputs = output_of(self.model, window)
+        outputs = self.model(window, training=False)
         logits = outputs if self.output is None else outputs[self.output]
         logits = tf.gather(logits, last, axis=1, batch_dims=1)[:, 0]
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
@@ -78,20 +73,18 @@ def build_decoder(
       tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary, which may be
         empty if its size is not known.
       max_len: the maximum number of tokens that the model reads; by default the length of its input if
-        that is fixed, else the length it was built with, else the smallest number of positions of its
-        layers (see `LENGTH_NAMES`), else 64 or what the model accepts.
+        that is fixed, else the length it was built with, else 64 or what the model accepts.
       output: the logits among several outputs, as an index or a name; by default the first output
         float[B, T, V] with V at least the vocabulary size.
     Raises:
       ValueError: the model does not do this; the message says what is wrong.
     """
-    step_model: GPT | StepModel
+    step_model: StepModel
     if isinstance(model, GPT):
         # Compiled with XLA, unless the model is compiled for training without it.
         step_model = CachedGPT(model, not model.compiled or model.jit_compile)
-        if output not in (None, 0, -1):
-            raise _refusal(f"it has one output. Received: output={output!r}")
-        _check_vocab_size(model.vocab_size, tokenizer)
+        if model.vocab_size < tokenizer.vocab_size or output not in (None, 0, -1):
+            raise _refusal(f"it has one output, with V = {model.vocab_size}")
     else:
         step_model = _uncached(model, tokenizer, max_len, output)
     unused_ids = range(tokenizer.vocab_size or step_model.vocab_size, step_model.vocab_size)
@@ -103,108 +96,57 @@ def _uncached(
 ) -> UncachedModel:
     fixed_len = _length(getattr(model, "input_shape", None))
     built_len = _length(model.get_build_config().get("input_shape")) if model.built else None
-    table_len = min(_table_lengths(model, set()), default=None)
-    given_len = fixed_len or max_len or built_len or table_len
-    length, outputs = _call(model, given_len or DEFAULT_MAX_LEN, may_be_shorter=given_len is None)
-    places = _places(model, outputs)
-    if output is not None and output not in places:
-        raise _refusal(f"it has the outputs {list(places)}. Received: output={output!r}")
-    found = list(dict.fromkeys(places.values())) if output is None else [places[output]]
+    # Two texts that begin with the same token. It is not token 0, which models may mask.
+    starts = np.minimum([[1, 2], [1, 1]], (tokenizer.vocab_size or 3) - 1)
+    outputs, length = _called(model, starts, fixed_len or max_len or built_len)
+    names = getattr(model, "output_names", ())
+    found: Any = {None: outputs}
+    if isinstance(outputs, dict):
+        found = outputs
+    elif isinstance(outputs, list | tuple):
+        found = dict(enumerate(outputs))
+        last = {number - len(outputs): number for number in found}
+        output = ({name: number for number, name in enumerate(names)} | last).get(output, output)
     described = []
-    for place in found:
-        logits = outputs if place is None else outputs[place]
-        shape, dtype = tuple(getattr(logits, "shape", ())), type(logits).__name__
-        if shape:
-            dtype = keras.backend.standardize_dtype(logits.dtype)
+    for key, logits in found.items():
+        dtype, shape = keras.backend.standardize_dtype(logits.dtype), tuple(logits.shape)
         described.append(f"{dtype}{list(shape)}")
-        is_shaped = len(shape) == 3 and shape[:2] == (1, length)
-        # Of several outputs, the first that is large enough.
-        is_logits = is_shaped and (len(found) == 1 or shape[2] >= tokenizer.vocab_size)
-        if is_logits and keras.backend.is_float_dtype(dtype):
+        is_shaped = len(shape) == 3 and shape[:2] == (2, length)
+        is_logits = is_shaped and shape[2] >= tokenizer.vocab_size
+        if output in (None, key) and is_logits and keras.backend.is_float_dtype(dtype):
             break
     else:
-        raise _refusal(f"int32[1, {length}] gives {', '.join(described)}")
+        wanted = "" if output is None else f" with output={output!r}"
+        raise _refusal(f"int32[2, {length}] gives {', '.join(described)}{wanted}")
     values = keras.ops.convert_to_numpy(keras.ops.cast(logits, "float32"))
     if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
         raise _refusal("its output holds probabilities; remove the softmax")
-    _check_vocab_size(shape[2], tokenizer)
-    if _reads_later_tokens(model, length, shape[2], place):
+    first, other = values[:, 0]
+    if not np.allclose(first, other, rtol=1e-3, atol=1e-3 * np.abs(first).max()):
         LOGGER.warning(
             "The logits of the model depend on later tokens, so it cannot generate text: its attention "
             "should be causal"
         )
-    return UncachedModel(model, shape[2], length, fixed_len is not None, place)
+    return UncachedModel(model, shape[2], length, fixed_len is not None, key)
 
 
-def _places(model: keras.Model, outputs: Any) -> dict[int | str, Any]:
-    """Returns where the outputs of a model are, by number and by name; None: there is one output."""
-    if not isinstance(outputs, (list, tuple, dict)):
-        keys: list[Any] = [None]
-    else:
-        keys = list(outputs) if isinstance(outputs, dict) else list(range(len(outputs)))
-    names = list(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", ())
-    places: dict[int | str, Any] = dict(zip(names, keys, strict=False))
-    for number, key in enumerate(keys):
-        places |= {number: key, number - len(keys): key}
-    return places
+def _called(model: keras.Model, starts: np.ndarray, length: int | None) -> tuple[Any, int]:
+    """Calls a model with `length` tokens, by default with as many as it accepts, up to 64.
 
-
-def output_of(model: keras.Model, token_ids: Any) -> Any:
-    """Calls a model for inference and returns its output, also if it is in a list of one output."""
-    outputs = model(token_ids, training=False)
-    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
-
-
-def _call(model: keras.Model, length: int, may_be_shorter: bool) -> tuple[int, Any]:
-    """Calls the model with `length` tokens, or with as many as it accepts.
-
+    Args:
+      starts: int[B, 2], the first token of each row, and the one that follows it.
     Returns:
-      the number of tokens, and the outputs.
+      The output or outputs, and the number of tokens.
     """
+    lengths = range(DEFAULT_MAX_LEN, 0, -1) if length is None else [length]
     errors = []
-    for tokens in range(length, 0 if may_be_shorter else length - 1, -1):
+    for tokens in lengths:
         try:
-            return tokens, output_of(model, np.zeros((1, tokens), np.int32))
+            ids = np.pad(starts, [(0, 0), (0, max(0, tokens - 2))], "edge")[:, :tokens]
+            return model(ids.astype(np.int32), training=False), tokens
         except Exception as error:  # The model's layers may raise any exception.
             errors.append(error)
-    problem = f"it cannot be called on int32[1, {length}]: {_reason(errors[0])}"
-    raise _refusal(problem) from errors[0]
-
-
-def _reads_later_tokens(model: keras.Model, length: int, vocab_size: int, place: Any) -> bool:
-    """Returns whether the logits of the first token change with the tokens after it."""
-    # Not token 0, which models may mask.
-    first, other = min(1, vocab_size - 1), min(2, vocab_size - 1)
-
-    def first_logits(later: int) -> Any:
-        ids = np.full((1, length), later, np.int32)
-        ids[0, 0] = first
-        outputs = output_of(model, ids)
-        outputs = outputs if place is None else outputs[place]
-        return keras.ops.convert_to_numpy(keras.ops.cast(outputs[0, 0], "float32"))
-
-    expected = first_logits(first)
-    tolerance = 1e-3 * np.abs(expected).max()
-    return not np.allclose(first_logits(other), expected, rtol=1e-3, atol=tolerance)
-
-
-def _table_lengths(layer: keras.layers.Layer, seen: set[int]) -> Iterator[int]:
-    """Yields the numbers of positions that a layer and the layers inside it give as attributes."""
-    seen.add(id(layer))
-    # Keras lists the layers of a model, but not those of a layer.
-    for name, value in vars(layer).items():
-        if name in LENGTH_NAMES and isinstance(value, int):
-            yield value
-        for part in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(part, keras.layers.Layer) and id(part) not in seen:
-                yield from _table_lengths(part, seen)
-
-
-def _reason(error: Exception) -> str:
-    """Returns the first line of an error, without Keras' own first line and terminal colors."""
-    lines = re.sub("\x1b\\[[0-9]+m", "", str(error)).splitlines()
-    own = (line for line in lines if line and not line.startswith("Exception encountered"))
-    return next(own, type(error).__name__)
+    raise _refusal(f"it cannot be called on int32[2, {lengths[0]}]") from errors[0]
 
 
 def _length(shape: Any) -> int | None:
@@ -212,14 +154,6 @@ def _length(shape: Any) -> int | None:
     if isinstance(shape, (tuple, list)) and len(shape) == 2 and isinstance(shape[1], int):
         return shape[1]
     return None
-
-
-def _check_vocab_size(vocab_size: int, tokenizer: Vocabulary) -> None:
-    if vocab_size < tokenizer.vocab_size:
-        raise _refusal(
-            f"its vocabulary has {vocab_size} entries, fewer than the tokenizer's or word list's "
-            f"{tokenizer.vocab_size}"
-        )
 
 
 def _refusal(problem: str) -> ValueError:

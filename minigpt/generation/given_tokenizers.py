@@ -3,7 +3,6 @@
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from numbers import Integral
 from typing import Any
 
 import keras
@@ -17,7 +16,7 @@ UNKNOWN = "[UNK]"
 NO_END = -1
 
 # Names of attributes or methods in minigpt's documentation, in transformers, sentencepiece and others.
-_SIZE = ("vocab_size", "n_vocab", "vocabulary_size", "get_vocab_size")
+_SIZE = ("__len__", "vocab_size", "n_vocab", "vocabulary_size", "get_vocab_size")
 _END = ("end_id", "eos_token_id", "eos_id", "eot_token", "sep_token_id")
 _START = ("bos_token_id", "bos_id", "cls_token_id")
 _PADDING = ("pad_token_id", "pad_id")
@@ -27,67 +26,49 @@ _OTHERS = ("unk_token_id", "unk_id", "mask_token_id")
 class WordList(Vocabulary):
     """A list of words, as `keras.layers.TextVectorization.get_vocabulary()` returns it.
 
-    Text is the words joined by `separator`. It has no end token.
+    It has no end token.
 
     Args:
       words: the word of each id. "" stands for padding and for ids without a word; neither these nor
         "[UNK]" are ever drawn.
-      separator: the text between two words.
+      layer: the adapted layer that has these words, which then encodes texts. Without it, text is the
+        words joined by spaces.
+    Raises:
+      ValueError: there is no word.
     """
 
     end_id = NO_END
 
-    def __init__(self, words: Sequence[str], separator: str = " ") -> None:
+    def __init__(
+        self, words: Sequence[str], layer: keras.layers.TextVectorization | None = None
+    ) -> None:
         super().__init__([word.encode() for word in words])
-        # A class variable of our own tokenizers.
-        self.separator = separator.encode()  # type: ignore[misc]
         self.never_sampled_ids = tuple(i for i, w in enumerate(words) if w in ("", UNKNOWN))
         if len(self.never_sampled_ids) == len(words):
-            raise ValueError(
-                f"none of its {len(words)} entries is a word; call `adapt()` of a layer first"
-            )
+            raise ValueError(f"none of its {len(words)} entries is a word; call `adapt()` first")
         self.padding_id = None if words[0] else 0
         self._ids = {word: i for i, word in reversed(list(enumerate(words))) if word}
         self.unknown_id = self._ids.get(UNKNOWN)
+        config = layer.get_config() if layer else {}
+        # A class variable of our own tokenizers.
+        self.separator = b"" if config.get("split") == "character" else b" "  # type: ignore[misc]
+        # Without `output_sequence_length`, which pads prompts and cuts long ones.
+        kept = {name: config.get(name) for name in ("standardize", "split", "ngrams", "encoding")}
+        self._layer = layer and keras.layers.TextVectorization(**kept, vocabulary=words)
 
     def encode(self, text: str) -> np.ndarray:
-        """Returns int32[T], the ids of the words between white space; padding for an empty text.
+        """Returns int32[T], the ids of the words; padding for an empty text.
 
         Raises:
           ValueError: a word is not in the list, nor is "[UNK]"; or there is no padding.
         """
+        if self._layer:
+            return _started(np.asarray(self._layer([text]))[0], self.padding_id)
         words = text.split()
-        ids = [self._ids.get(word, self.unknown_id) for word in words]
-        if None in ids:
-            word = words[ids.index(None)]
-            raise ValueError(f"{word!r} is not in the vocabulary, which has no {UNKNOWN!r} either")
-        return _started(ids, self.padding_id)
-
-
-class VectorizedText(WordList):
-    """The vocabulary of a `TextVectorization` layer, which also encodes texts as the layer does.
-
-    Args:
-      layer: the adapted layer.
-    """
-
-    def __init__(self, layer: keras.layers.TextVectorization) -> None:
-        config = layer.get_config()
-        if config["output_mode"] != "int":
-            raise ValueError(
-                f"the layer's output_mode should be 'int'. Received: {config['output_mode']!r}"
-            )
-        words = layer.get_vocabulary()
-        super().__init__(words, "" if config["split"] == "character" else " ")
-        # Without `output_sequence_length`, which pads prompts and cuts long ones.
-        names = ("standardize", "split", "ngrams", "encoding")
-        self._layer = keras.layers.TextVectorization(
-            **{name: config[name] for name in names}, vocabulary=words
-        )
-
-    def encode(self, text: str) -> np.ndarray:
-        """Returns int32[T], the ids that the layer gives; only an empty text gives padding."""
-        return _started(np.asarray(self._layer([text]))[0], self.padding_id)
+        if missing := [w for w in words if self._ids.get(w, self.unknown_id) is None]:
+            problem = f"is not in the vocabulary, which has no {UNKNOWN!r} either"
+            raise ValueError(f"{missing[0]!r} {problem}")
+        return _started([self._ids.get(word, self.unknown_id) for word in words], self.padding_id)
 
 
 class GivenTokenizer(Vocabulary):
@@ -103,8 +84,9 @@ class GivenTokenizer(Vocabulary):
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        size = len(tokenizer) if hasattr(tokenizer, "__len__") else _number(tokenizer, _SIZE)
-        self._set_size(size or 0)
+        # The bytes of a token are unknown. With one each, stop strings are found in the text of the
+        # newest tokens.
+        super().__init__([b"?"] * (_number(tokenizer, _SIZE) or 0))
         end, start, padding = (_number(tokenizer, names) for names in (_END, _START, _PADDING))
         self.end_id = NO_END if end is None else end
         self._start_id = next((i for i in (start, end, padding) if i is not None), None)
@@ -115,51 +97,29 @@ class GivenTokenizer(Vocabulary):
         # They begin and end texts, and are not part of them.
         self._marks = {start, padding, end}
 
-    def _set_size(self, size: int) -> None:
-        # The bytes of a token are unknown. With one each, stop strings are found in the text of the
-        # newest tokens.
-        super().__init__([b"?"] * size)
-
     def fit_size(self, vocab_size: int) -> None:
-        """Takes the number of ids from the model if the object does not tell it.
-
-        Raises:
-          ValueError: the object cannot decode the last id.
-        """
+        """Takes the number of ids from the model if the object does not tell it."""
         if not self.vocab_size:
-            self.decode_valid([vocab_size - 1])
-            self._set_size(vocab_size)
+            self._tokenizer.decode(
+                [vocab_size - 1]
+            )  # It fails before the training, not after an epoch.
+            self.pieces = (b"?",) * vocab_size
 
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the ids that the object gives; for an empty text the token before a text.
 
         Raises:
-          TypeError: it does not give integers.
           ValueError: an empty text has no ids, and there is no token before a text.
         """
         encoded = self._tokenizer.encode(text)
         # The `tokenizers` library returns an `Encoding`.
         ids = np.asarray(getattr(encoded, "ids", encoded))
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(f"`encode` must return token ids. Received: {encoded!r}")
         return _started(ids.reshape(-1), self._start_id)
 
     def decode_valid(self, ids: Iterable[int]) -> str:
         ids = [int(i) for i in ids if i not in self._marks]
-        if not ids:
-            return ""
-        try:
-            text = self._tokenizer.decode(ids)
-        except Exception as error:  # It may raise any exception.
-            raise ValueError(
-                f"`decode` of {type(self._tokenizer).__name__} failed for the ids {ids[-5:]}: "
-                f"{type(error).__name__}: {' '.join(str(error).split())}; give the object an attribute "
-                "`vocab_size` if the model's vocabulary is larger"
-            ) from error
-        if not isinstance(text, str):
-            raise TypeError(f"`decode` must return a string. Received: {text!r}")
         # The next token may complete the character.
-        return text.rstrip("\ufffd")
+        return self._tokenizer.decode(ids).rstrip("\ufffd") if ids else ""
 
 
 def as_tokenizer(name: str, value: Any) -> Vocabulary:
@@ -177,34 +137,22 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
         return value
     if callable(getattr(value, "encode", None)) and callable(getattr(value, "decode", None)):
         return GivenTokenizer(value)
-    try:
-        if isinstance(value, keras.layers.TextVectorization):
-            return VectorizedText(value)
-        if (words := _words_of(value)) is not None:
+    if isinstance(value, keras.layers.TextVectorization):
+        return WordList(value.get_vocabulary(), value)
+    words = as_list(value)
+    with suppress(TypeError, ValueError):
+        if isinstance(value, Mapping):
+            words = [value.get(index, "") for index in range(max(map(int, value), default=-1) + 1)]
+    # TensorFlow's strings are bytes.
+    if isinstance(words, list):
+        words = [word.decode() if isinstance(word, bytes) else word for word in words]
+        if all(isinstance(word, str) for word in words):
             return WordList(words)
-    except ValueError as error:
-        raise ValueError(f"`{name}`: {error}") from None
-    hint = ""
-    if hasattr(value, "tokenize") and hasattr(value, "detokenize"):
-        hint = ", which can be wrapped: see docs/python-api.md"
     raise TypeError(
         f"`{name}` must be a list of words, a dictionary from ids to words, a TextVectorization layer, or "
-        f"a tokenizer with the methods `encode` and `decode`. Received: {reprlib.repr(value)} of "
-        f"type {type(value).__name__}{hint}"
+        "a tokenizer with the methods `encode` and `decode` (docs/python-api.md shows how to wrap others). "
+        f"Received: {reprlib.repr(value)}"
     )
-
-
-def _words_of(value: Any) -> list[str] | None:
-    """Returns the words of the ids from 0 on, "" for ids without a word; None if there are none."""
-    if isinstance(value, Mapping):
-        if not all(isinstance(index, Integral) and int(index) >= 0 for index in value):
-            return None
-        value = [value.get(index, "") for index in range(max(value, default=-1) + 1)]
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        return None
-    # TensorFlow's strings are bytes.
-    words = [word.decode() if isinstance(word, bytes) else word for word in as_list(value)]
-    return words if all(isinstance(word, str) for word in words) else None
 
 
 def _started(ids: Any, start_id: int | None) -> np.ndarray:

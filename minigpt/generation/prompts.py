@@ -1,14 +1,13 @@
 """Checks of the arguments of text models: prompts, other texts, seeds, token ids."""
 
 import re
-from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigpt.config.sampling import BY_NAME
-from minigpt.errors import ArgumentProblem, UserError, as_integer
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.tokenizers.chat import check_messages
 from minigpt.tokenizers.vocabulary import Vocabulary
 
@@ -146,83 +145,37 @@ def as_texts(name: str, value: Any) -> list[str]:
     return texts
 
 
-def seeds_of(seed: Any, count: int) -> list[int]:
-    """Returns `count` seeds from one integer or from a sequence of them.
+def seeds_of(seed: Any, count: int, num_samples: int = 1) -> list[int]:
+    """Returns `count` seeds from one integer or from a sequence of them; sample i uses seed + i.
 
     Raises:
-      TypeError: a seed is not an integer.
-      ValueError: their number is neither 1 nor `count`.
+      TypeError: the argument is neither.
+      UserError: the number of samples or a seed is out of range.
     """
     seeds = np.asarray(seed)
-    if seeds.size and seeds.dtype.kind not in "iu":
+    if (seeds.size and seeds.dtype.kind not in "iu") or seeds.shape not in ((), (count,)):
         raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
-    if seeds.ndim == 0:
-        return [int(seeds)] * count
-    if seeds.shape != (count,):
-        raise ValueError(
-            "`seed` must be one integer or one per prompt. "
-            f"Received: seeds of shape {seeds.shape} for {count} prompts"
-        )
-    return seeds.tolist()
-
-
-def check_seeds(seeds: Sequence[int], num_samples: int) -> None:
-    """Raises a `UserError` if a number of samples or a seed cannot be used; sample i uses seed + i."""
-    problems = []
     if num_samples < 1:
-        problems.append(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
-    limit = 2**31 - num_samples
+        raise UserError(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
+    found, limit = np.broadcast_to(seeds, count).tolist(), 2**31 - num_samples
     problem = f"should be from 0 to {limit}, because sample i uses seed + i"
-    problems += [ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit]
-    if problems:
-        raise UserError(*problems)
-
-
-def check_search(beams: Any, length_penalty: Any) -> None:
-    """Checks the arguments of a beam search.
-
-    Raises:
-      TypeError: one is not a number.
-      ValueError: one is out of range.
-    """
-    as_integer("beams", beams)
-    for name, value in {"beams": beams, "length_penalty": length_penalty}.items():
-        if not isinstance(value, Real):
-            raise TypeError(f"`{name}` must be a number. Received: {value!r}")
-        least: Any = BY_NAME[name].least
-        most: Any = BY_NAME[name].most
-        if not least <= value <= most:
-            raise ValueError(f"`{name}` must be from {least:g} to {most:g}. Received: {value}")
-
-
-def banned_token_problems(banned_tokens: Iterable[int], vocab_size: int) -> list[str]:
-    """Returns what is wrong with banned tokens, from 0 on, in a vocabulary of this size."""
-    problem = f"should be an id from 0 to {vocab_size - 1}"
-    return [
-        ArgumentProblem("banned_tokens", token, problem)
-        for token in banned_tokens
-        if token >= vocab_size
-    ]
+    if wrong := [ArgumentProblem("seed", s, problem) for s in found if not 0 <= s <= limit]:
+        raise UserError(*wrong)
+    return found
 
 
 def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
     """Returns token ids as int32[B, T].
 
     Raises:
-      TypeError: the ids are not integers.
-      ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
+      ValueError: they are not int[B, T] with T ≤ max_len, or an id is outside the vocabulary.
     """
     ids = np.asarray(token_ids)
-    if ids.size and ids.dtype.kind not in "iu":
-        raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
-    if ids.ndim != 2 or ids.shape[1] > max_len:
+    are_integers = ids.dtype.kind in "iu" or not ids.size
+    is_shaped = ids.ndim == 2 and ids.shape[1] <= max_len
+    if not (are_integers and is_shaped and ((ids >= 0) & (ids < vocab_size)).all()):
         raise ValueError(
-            f"`token_ids` must have the shape [B, T] with T ≤ max_len = {max_len}. "
-            f"Received: shape {ids.shape}"
-        )
-    if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
-        raise ValueError(
-            f"`token_ids` must be from 0 to {vocab_size - 1}. Received: ids from "
-            f"{ids.min()} to {ids.max()}"
+            f"`token_ids` must be int[B, T] with T ≤ max_len = {max_len}, from 0 to {vocab_size - 1}. "
+            f"Received: {ids.dtype}{list(ids.shape)}"
         )
     return ids.astype(np.int32)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig
-from minigpt.config.sampling import DISTRIBUTION
-from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.config.sampling import DISTRIBUTION, Settings
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.base import Sample
 from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import DecodeState, padded
-from minigpt.generation.prompts import Prompt, banned_token_problems, check_seeds
+from minigpt.generation.prompts import Prompt
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers.continuation import ContinuationText
@@ -46,7 +45,7 @@ class Sampler:
         self,
         decoder: Decoder,
         tokenizer: Vocabulary,
-        sampling: SamplingConfig,
+        sampling: Settings,
         controls: Controls | None = None,
     ) -> None:
         self.decoder = decoder
@@ -68,10 +67,9 @@ class Sampler:
         Returns:
           The first prompt's samples, then the second one's, and so on.
         Raises:
-          UserError: a banned token is outside the vocabulary, the number is less than 1 or larger than the
-            number of beams, or one sample does not fit into memory.
+          UserError: the number is larger than that of beams, or one sample does not fit into memory.
         """
-        self._check(seeds, number)
+        self._check(number)
         batch_rows = self._rows_in_memory(max((len(p.ids) for p in prompts), default=0))
         copies = number if self.sampling.beams == 1 else 1
         pairs = zip(prompts, seeds, strict=True)
@@ -85,9 +83,8 @@ class Sampler:
         is clear that it is not one.
 
         Raises:
-          UserError: a banned token is outside the vocabulary, or there are several beams.
+          UserError: there are several beams.
         """
-        self._check([seed], 1)
         if self.sampling.beams > 1:
             problem = "cannot be streamed: the best text is known only at the end"
             raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
@@ -99,19 +96,14 @@ class Sampler:
         """int32[N], the banned tokens, which are checked before."""
         return tf.constant(self.sampling.banned_tokens, tf.int32)
 
-    def _check(self, seeds: Sequence[int], number: int) -> None:
-        sampling = self.sampling
-        problems = banned_token_problems(sampling.banned_tokens, self.tokenizer.vocab_size)
-        if sampling.beams > 1 and number > sampling.beams:
-            problem = f"should be at most beams = {sampling.beams}"
-            problems.append(ArgumentProblem("num_samples", number, problem))
-        if sampling.beams > 1 and self.controls:
+    def _check(self, number: int) -> None:
+        beams = self.sampling.beams
+        if beams > 1 and number > beams:
+            problem = f"should be at most beams = {beams}"
+            raise UserError(ArgumentProblem("num_samples", number, problem))
+        if beams > 1 and self.controls:
             problem = "should be 1 with logits_processor, logit_bias or a grammar"
-            problems.append(ArgumentProblem("beams", sampling.beams, problem))
-        with gathering(problems):
-            check_seeds(seeds, number)
-        if problems:
-            raise UserError(*problems)
+            raise UserError(ArgumentProblem("beams", beams, problem))
 
     def _rows_in_memory(self, prompt_length: int) -> int:
         """Returns the number of prompts or samples per batch.

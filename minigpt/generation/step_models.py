@@ -139,11 +139,8 @@ class CachedGPT(StepModel):
     def _logits(self, latents: Any, banned: Any) -> Any:
         """float[B, 1, D] → float32[B, V]."""
         model = self.model
-        is_small = 4 * model.vocab_size * latents.shape[2] < LARGE_HEAD_BYTES
-        if is_small or model.quantizations:  # A quantized kernel is not one of floating point.
-            return ban(model.logits(latents)[:, 0], banned)
         latents, head = latents[:, 0], model.head
-        if head is None:
+        if head is None or 4 * model.vocab_size * latents.shape[1] < LARGE_HEAD_BYTES:
             return ban(model.logits(latents), banned)
         # Banning before adding the bias keeps XLA from fusing the product: see `layers.dense`.
         scores = ban(tf.matmul(latents, tf.cast(head.kernel, latents.dtype)), banned)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig, sampling_config
+from minigpt.config.sampling import settings_of
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError, as_path
-from minigpt.evaluation import Evaluation, PairEvaluation, score
 from minigpt.evaluation.pairs import evaluate_pairs
+from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
 from minigpt.generation.decoding import Decoder
@@ -27,10 +27,9 @@ from minigpt.generation.prompts import (
     as_list,
     as_texts,
     as_token_ids,
-    check_search,
 )
 from minigpt.generation.samples import Sampler
-from minigpt.generation.translation import Translator, translate_ids
+from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import with_adapter
 from minigpt.runs.run import Run, as_run
@@ -84,9 +83,6 @@ class TextModel(BaseTextModel):
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.model)
 
-    def _settings(self, values: dict[str, Any]) -> SamplingConfig:
-        return sampling_config(**values)
-
     def _samples(
         self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
@@ -110,7 +106,7 @@ class TextModel(BaseTextModel):
         Returns:
           float32[B, T, D].
         Raises:
-          TypeError, ValueError: as for `logits`.
+          ValueError: as for `logits`.
         """
         token_ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
         return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
@@ -151,10 +147,7 @@ class TranslationModel(BaseTranslationModel):
 
     @cached_property
     def _translator(self) -> Translator:
-        tokenizer = self.tokenizer
-        return Translator(
-            self.model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
-        )
+        return Translator.of(self.model, self.tokenizer)
 
     def _encode(self, texts: list[str]) -> list[np.ndarray]:
         return self.tokenizer.encode_many(texts)
@@ -162,7 +155,7 @@ class TranslationModel(BaseTranslationModel):
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
     ) -> list[np.ndarray]:
-        return translate_ids(self._translator, sources, max_new_tokens, beams, length_penalty)
+        return self._translator.translate_all(sources, max_new_tokens, beams, length_penalty)
 
     def evaluate(
         self, pairs: Sequence[tuple[str, str]], beams: int = 1, length_penalty: float = 1.0
@@ -170,11 +163,10 @@ class TranslationModel(BaseTranslationModel):
         """Computes loss and BLEU on pairs of source and reference.
 
         Raises:
-          UserError: there is no pair, or a sentence is empty or not valid Unicode.
-          TypeError: an argument has the wrong type.
-          ValueError: a number is out of range.
+          UserError: there is no pair, a sentence is empty or not valid Unicode, or a number is wrong.
+          TypeError: `pairs` has the wrong type.
         """
-        check_search(beams, length_penalty)
+        settings_of({"beams": beams, "length_penalty": length_penalty})
         sentences = [sentence.strip(WHITE_SPACE) for sentence in _sentences(pairs)]
         if not sentences or not all(sentences):
             raise UserError("pairs: expected at least one pair, without empty sentences")
@@ -183,7 +175,8 @@ class TranslationModel(BaseTranslationModel):
         )
         tokenizer = self.tokenizer
         encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
-        return evaluate_pairs(self.model, self.tokenizer, encoded, 32, beams, length_penalty)
+        translate = self._translator.translate_all
+        return evaluate_pairs(self.model, tokenizer, encoded, 32, translate, beams, length_penalty)
 
 
 def _sentences(pairs: Any) -> list[str]:

@@ -11,6 +11,7 @@ from minigpt.generation.loop import decode, initial_state, is_unfinished, new_id
 from minigpt.generation.sampling import ban
 from minigpt.generation.step_models import newest_tokens
 from minigpt.models import EncoderDecoder
+from minigpt.tokenizers import Tokenizer
 
 # Targets that are decoded together: larger batches are hardly faster.
 BATCH_ROWS = 256
@@ -38,6 +39,11 @@ class Translator(tf.Module):
         self.end_id = end_id
         self.start_id = end_id if start_id is None else start_id
         self.never_sampled_ids = sorted(set(never_sampled_ids))
+
+    @classmethod
+    def of(cls, model: EncoderDecoder, tokenizer: Tokenizer) -> "Translator":
+        """Returns the translator of a model and its tokenizer."""
+        return cls(model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id)
 
     @tf.function(
         autograph=False,
@@ -96,32 +102,29 @@ class Translator(tf.Module):
 
         return tf.cond(beams > 1, search, greedy)
 
+    def translate_all(
+        self,
+        sources: Sequence[np.ndarray],
+        max_new_tokens: int,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+    ) -> list[np.ndarray]:
+        """Translates any number of sentences, in batches of similar length.
 
-def translate_ids(
-    translator: Translator,
-    sources: Sequence[np.ndarray],
-    max_new_tokens: int,
-    beams: int = 1,
-    length_penalty: float = 1.0,
-) -> list[np.ndarray]:
-    """Translates any number of sentences, in batches of similar length.
-
-    Args:
-      translator: the translator.
-      sources: int32[S] each, end tokens included, S ≤ max_len.
-      max_new_tokens, beams, length_penalty: see `Translator.translate`.
-    Returns:
-      int32[T] each, without end tokens.
-    """
-    targets: list[np.ndarray] = [np.zeros(0, np.int32)] * len(sources)
-    by_length = np.argsort([len(source) for source in sources], kind="stable")
-    rows_per_batch = max(1, BATCH_ROWS // beams)
-    for start in range(0, len(sources), rows_per_batch):
-        indices = by_length[start : start + rows_per_batch]
-        source_ids, lengths = padded([sources[index] for index in indices])
-        ids, new_lengths = translator.translate(
-            source_ids, lengths, max_new_tokens, beams, tf.constant(length_penalty, tf.float32)
-        )
-        for index, row, length in zip(indices, ids.numpy(), new_lengths.numpy(), strict=True):
-            targets[index] = row[:length]
-    return targets
+        Args:
+          sources: int32[S] each, end tokens included, S ≤ max_len.
+          max_new_tokens, beams, length_penalty: as for `translate`.
+        Returns:
+          int32[T] each, without end tokens.
+        """
+        targets: list[np.ndarray] = [np.zeros(0, np.int32)] * len(sources)
+        by_length = np.argsort([len(source) for source in sources], kind="stable")
+        penalty = tf.constant(length_penalty, tf.float32)
+        rows_per_batch = max(1, BATCH_ROWS // beams)
+        for start in range(0, len(sources), rows_per_batch):
+            indices = by_length[start : start + rows_per_batch]
+            batch = padded([sources[index] for index in indices])
+            found = self.translate(*batch, max_new_tokens, beams, penalty)
+            for index, row, length in zip(indices, *(x.numpy() for x in found), strict=True):
+                targets[index] = row[:length]
+        return targets

@@ -32,8 +32,8 @@ class LanguageModel(keras.Model, abc.ABC):
       uses_chunked_loss: whether training computes the loss with `chunked_crossentropy`.
       plain_loss: the loss without label smoothing; None without smoothing.
     Raises:
-      TypeError: `vocab_size` is missing, `config` is of another type, or an argument is given twice.
-      ValueError: a setting is not valid, or the description is of a different kind of model.
+      TypeError: `vocab_size` is missing, or an argument is given twice.
+      ValueError: a setting is not valid, or `config` does not describe a model of this kind.
     """
 
     # Defaults of settings that are given as keyword arguments.
@@ -42,8 +42,6 @@ class LanguageModel(keras.Model, abc.ABC):
     head: keras.layers.Dense | None
     built: bool
     uses_chunked_loss = False
-    # The arguments of each call of `quantize`.
-    quantizations: tuple[dict[str, Any], ...] = ()
     plain_loss: keras.metrics.Mean | None = None
 
     @checked_arguments(MODEL_NAMES)
@@ -52,21 +50,28 @@ class LanguageModel(keras.Model, abc.ABC):
     ) -> None:
         if config is None:
             config, kwargs = split_settings(kwargs, **self.keyword_defaults)
-        if not isinstance(config, TransformerConfig):
-            raise TypeError(
-                "`config` should be a GPTConfig or an EncoderDecoderConfig; settings are keyword "
-                f"arguments. Received: {reprlib.repr(config)}"
-            )
         if vocab_size is None:
             raise TypeError(f"{type(self).__name__} needs the argument `vocab_size`")
-        if config.kind != self.keyword_defaults["kind"]:
-            raise ValueError(
-                f"`config.kind` should be {self.keyword_defaults['kind']!r}. Received: {config.kind!r}"
-            )
+        kind = self.keyword_defaults["kind"]
+        if getattr(config, "kind", None) != kind:
+            expected = f"`config` should describe a model of the kind {kind!r}"
+            raise ValueError(f"{expected}. Received: {reprlib.repr(config)}")
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.vocab_size = vocab_size
         self.max_len = config.max_len
+
+    def build_head(self, kernel_initializer: Any) -> None:
+        """Creates the head, unless its matrix is the token table."""
+        self.head = None
+        if not self.config.tie_embeddings:
+            self.head = keras.layers.Dense(
+                self.vocab_size,
+                use_bias=self.config.has_head_bias,
+                kernel_initializer=kernel_initializer,
+                dtype=self.dtype_policy,
+                name="head",
+            )
 
     def build(self, input_shape: Any = None) -> None:
         # In the order of their creation, the embedding first.
@@ -106,7 +111,6 @@ class LanguageModel(keras.Model, abc.ABC):
             can_be_chunked(loss)
             and loss_weights is None
             and not (metrics or weighted_metrics)
-            and not self.quantizations
             and type(self).__base__ is LanguageModel  # A subclass may change the logits.
         )
         smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
@@ -138,17 +142,6 @@ class LanguageModel(keras.Model, abc.ABC):
     @abc.abstractmethod
     def input_signature(self) -> list[Any]:
         """Returns a list with the `keras.InputSpec` of the inputs, of any batch size and length."""
-
-    def quantize(
-        self, mode: str | None = None, config: Any = None, filters: Any = None, **kwargs: Any
-    ) -> None:
-        """Quantizes the matrices as `keras.Model.quantize` does; the model can be saved and loaded."""
-        super().quantize(mode, config, filters, **kwargs)
-        settings = {"mode": mode, "config": config, "filters": filters}
-        self.quantizations = (*self.quantizations, settings)
-        # It needs the head's matrix in floating point.
-        self.uses_chunked_loss = False
-        object.__setattr__(self, "plain_loss", None)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -251,23 +244,11 @@ class LanguageModel(keras.Model, abc.ABC):
         return tf.transpose(kernel), None if bias is None else tf.cast(bias, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        quantizations = keras.saving.serialize_keras_object(list(self.quantizations))
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
             **self.config.model_dump(),
-            **({"quantizations": quantizations} if quantizations else {}),
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        config = dict(config)
-        quantizations = config.pop("quantizations", [])
-        model = super().from_config(config, custom_objects)
-        for settings in keras.saving.deserialize_keras_object(quantizations, custom_objects):
-            model.build()
-            model.quantize(**settings)
-        return model
 
     def __repr__(self) -> str:
         c = self.config

@@ -1,13 +1,12 @@
 """The weights of a file or a checkpoint of a run; `Run.load_model` uses them. Imports TensorFlow."""
 
-import zipfile
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder, build_gpt
 from minigpt.models.lora import enable_lora
-from minigpt.models.state import assign, weight_arrays
+from minigpt.models.state import assign, group_of
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.tokenizers import Tokenizer
 
@@ -18,8 +17,6 @@ def assign_file(model: GPT | EncoderDecoder, file: Path) -> None:
     Raises:
       UserError: the file cannot be read.
     """
-    if not zipfile.is_zipfile(file):
-        raise UserError(f"{file}: damaged, not a complete .keras file")
     # Only the weights are read: the file may come from someone else and describe other layers.
     try:
         model.load_weights(file)
@@ -36,7 +33,7 @@ def assign_checkpoint(model: GPT | EncoderDecoder, checkpoint: Checkpoint) -> No
       UserError: the arrays do not fit the model.
     """
     try:
-        assign(model.weights, weight_arrays(checkpoint.arrays))
+        assign(model.weights, group_of(checkpoint.arrays))
     except ValueError:
         file = checkpoint.path.parents[1] / "config.toml"
         raise UserError(f"{checkpoint.path}: its arrays do not fit the model of {file}") from None

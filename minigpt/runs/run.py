@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.runs.analysis import Analysis, read_analysis
-from minigpt.runs.checkpoints import Checkpoint, best_checkpoint, count_parameters
+from minigpt.runs.checkpoints import Checkpoint, best_checkpoint
 from minigpt.runs.layout import (
     PORTABLE_FILE,
     check_new_run,
@@ -86,18 +86,7 @@ class Run:
         check_run(self.path)
 
     def __repr__(self) -> str:
-        """Returns path, kind of model, parameters and state: "Run('runs/a', gpt, step 120, finished)"."""
-        parts = [repr(str(self.path))]
-        try:
-            parts.append(self.config.model.kind)
-        except UserError:
-            return f"Run({parts[0]}, damaged)"
-        if paths := checkpoint_paths(self.checkpoints_folder):
-            if parameters := count_parameters(self.checkpoints_folder):
-                parts.append(f"{parameters:,} parameters")
-            parts.append(f"step {int(paths[-1].name.split('-')[1]):,}")
-        parts.append("finished" if self.model_file.is_file() else "not finished")
-        return f"Run({', '.join(parts)})"
+        return f"Run({str(self.path)!r})"
 
     @classmethod
     def create(

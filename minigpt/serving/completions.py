@@ -13,14 +13,13 @@ from itertools import zip_longest
 from operator import methodcaller
 from typing import Any
 
-from minigpt.config.sampling import DISTRIBUTION
+from minigpt.config.sampling import DISTRIBUTION, Settings, settings_of
 from minigpt.errors import UserError
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.scheduler import Computation
 from minigpt.serving.schema import MOST_TEXTS, CompletionBody, RequestError, problem
 from minigpt.serving.served_model import ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
-from minigpt.targets.gguf.settings import Settings, settings_of
 
 
 class Completion:

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from minigpt.config.sampling import Settings
 from minigpt.targets.gguf.instance import Choice
-from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers.vocabulary import Vocabulary
 

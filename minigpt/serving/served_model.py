@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
-from minigpt.config.sampling import BY_NAME
+from minigpt.config.sampling import BY_NAME, Settings, settings_of
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import LOGGER
 from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
-from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.targets.gguf.settings import engine_problems
 from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.targets.html.file_page import write_file_page
 

@@ -6,7 +6,6 @@ is removed on every exit. Its lock is released when a process is killed, and the
 directory removes it.
 """
 
-import errno
 import os
 import shutil
 import tempfile
@@ -40,22 +39,17 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
     while True:
         folder = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, parent))
         lock = FileLock(folder / _LOCK, timeout=0)
-        # Another process may find the folder before it is locked, and remove it as abandoned.
         try:
             lock.acquire()
-            break
+            yield folder
+            return
         except (Timeout, FileNotFoundError, FileExistsError):
-            continue
-        except (OSError, NotImplementedError) as error:  # The file system has no locks.
-            shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, OSError):
+            # Another process may find the folder before it is locked, and remove it as abandoned.
+            if lock.is_locked:
                 raise
-            raise OSError(errno.ENOTSUP, str(error), str(folder)) from error
-    try:
-        yield folder
-    finally:
-        lock.release()
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            lock.release()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

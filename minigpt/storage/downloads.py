@@ -4,12 +4,11 @@ import hashlib
 import http.client
 import logging
 import re
-import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from rich.console import Console
 from rich.progress import wrap_file
@@ -36,8 +35,8 @@ def download(url: str, sha256: str) -> Path:
       url: an address that begins with https://, http:// or file://.
       sha256: the file's SHA-256, 64 hexadecimal digits; a cached file is verified too.
     Raises:
-      UserError: the address cannot be reached or redirects to a different host, the transfer ends early,
-        the file has more than MAX_BYTES, or its checksum differs. Nothing is kept in these cases.
+      UserError: the address cannot be reached or redirects to a different host, the file has more than
+        MAX_BYTES, or its checksum differs, as after a transfer that ended early. Nothing is kept then.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -76,36 +75,31 @@ def _transfer(url: str, path: Path) -> str:
     request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
     digest, received = hashlib.sha256(), 0
     try:
-        with urllib.request.build_opener(_SameHost).open(
-            request, timeout=TIMEOUT_SECONDS
-        ) as response:
-            length = response.headers.get("Content-Length")
-            total = int(length) if length else None
-            with _progress(response, total) as body, open(path, "wb") as file:
-                while block := body.read(_BLOCK_BYTES):
-                    file.write(block)
-                    digest.update(block)
-                    received += len(block)
-                    if received > MAX_BYTES:
-                        raise UserError(
-                            f"{url}: has more than {MAX_BYTES:,} bytes, the limit for a download"
-                        )
-    except urllib.error.HTTPError as error:
-        raise UserError(f"{url}: the server answered {error.code} {error.reason}") from None
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        reason = getattr(reason, "strerror", None) or reason
-        raise UserError(f"{url}: cannot be downloaded: {reason}".replace("\n", " ")) from None
-    # http.client does not report that a body read in blocks ended early.
-    if total is not None and received != total:
-        raise UserError(
-            f"{url}: the transfer ended after {received:,} of {total:,} bytes; try again"
-        )
+        with (
+            urllib.request.build_opener(_SameHost).open(
+                request, timeout=TIMEOUT_SECONDS
+            ) as response,
+            _progress(response) as body,
+            open(path, "wb") as file,
+        ):
+            while block := body.read(_BLOCK_BYTES):
+                file.write(block)
+                digest.update(block)
+                received += len(block)
+                if received > MAX_BYTES:
+                    raise UserError(
+                        f"{url}: has more than {MAX_BYTES:,} bytes, the limit for a download"
+                    )
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        problem = " ".join(str(error).split())
+        raise UserError(f"{url}: cannot be downloaded: {problem}") from None
     return digest.hexdigest()
 
 
-def _progress(response: BinaryIO, total: int | None) -> Any:
-    console = Console(stderr=True)
-    if total is None or not console.is_terminal:
+def _progress(response: Any) -> Any:
+    console, total = Console(stderr=True), response.headers.get("Content-Length")
+    if not total or not console.is_terminal:
         return nullcontext(response)
-    return wrap_file(response, total, description="downloading", console=console, transient=True)
+    return wrap_file(
+        response, int(total), description="downloading", console=console, transient=True
+    )

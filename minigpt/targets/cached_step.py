@@ -49,32 +49,15 @@ class CachedStep(tf.Module):
           token_ids: int32[B, T].
           position: int32[B], the position of the first of them in each text.
           *caches: those of the tokens before.
-          last: int32[B, N], the columns that are scored; None for all.
+          last: int32[B], the column of each text that is scored, before padding; None for all.
         Returns:
-          "logits", float32[B, T or N, V], and the caches with these tokens.
+          "logits", float32[B, T, V], or float32[B, V] with `last`, and the caches with these tokens.
         """
         nested = tf.nest.pack_sequence_as(self.model.empty_caches(1), list(caches))
         latents, updated = self.model.call_with_cache(token_ids, nested, position)
-        if last is not None:
-            latents = tf.gather(latents, last, axis=1, batch_dims=1)
         names = [f"new_{name}" for name in self.cache_names]
         new_caches = dict(zip(names, tf.nest.flatten(updated), strict=True))
-        return {"logits": self.model.logits(latents), **new_caches}
-
-    def step_of_last(
-        self, token_ids: Any, position: Any, last: Any, *caches: Any
-    ) -> dict[str, Any]:
-        """Scores the token after one column of each text, and updates the caches.
-
-        Args:
-          token_ids, position, *caches: as for `step`.
-          last: int32[B], the column of the token whose next token is scored. Those behind it are padding.
-        Returns:
-          "logits", float32[B, V], and the caches with these tokens.
-        """
-        found = self.step(token_ids, position, *caches, last=last[:, None])
-        return {**found, "logits": found["logits"][:, 0]}
-
-    def step_of_one(self, token_id: Any, position: Any, *caches: Any) -> dict[str, Any]:
-        """Scores the token after int32[B, 1], one token of each text, and updates the caches."""
-        return self.step_of_last(token_id, position, tf.zeros_like(position), *caches)
+        if last is not None:
+            latents = tf.gather(latents, last[:, None], axis=1, batch_dims=1)
+        logits = self.model.logits(latents)
+        return {"logits": logits if last is None else logits[:, 0], **new_caches}

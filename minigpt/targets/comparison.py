@@ -31,8 +31,7 @@ def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any
     Raises:
       UserError: the sizes of the models differ.
     """
-    if export.max_len not in (None, material.max_len):
-        raise _other_run("max_len", export.max_len, material.max_len)
+    _check_size("max_len", export.max_len or material.max_len, material.max_len)
     measured = {
         "text": material.origin,
         # First: it takes less time, and finds exports of another run.
@@ -52,9 +51,12 @@ def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any
     return measured
 
 
-def _other_run(name: str, export: int | None, run: int) -> UserError:
-    problem = f"the export has {name} = {export}, the run {run}; should be an export of this run"
-    return UserError(problem)
+def _check_size(name: str, export: int, run: int) -> None:
+    if export != run:
+        problem = (
+            f"the export has {name} = {export}, the run {run}; should be an export of this run"
+        )
+        raise UserError(problem)
 
 
 def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
@@ -66,9 +68,8 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
     losses, same, tokens = np.zeros(2), 0, sum(map(len, given[0]))
     both = source.logits(*given), export.logits(*given)
     for window, ours, theirs in zip(material.windows, *both, strict=True):
+        _check_size("vocab_size", theirs.shape[1], ours.shape[1])
         pair = [logits.astype(np.float32) for logits in (ours, theirs)]
-        if ours.shape != theirs.shape:
-            raise _other_run("vocab_size", theirs.shape[1], ours.shape[1])
         # nan and inf count as the largest difference.
         gap = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf)
         difference = max(difference, float(gap.max()))
@@ -108,14 +109,10 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
 def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
     """Compares the continuations by the export with those by the source."""
     prompts, new_tokens = material.prompts, material.new_tokens
-    if export.new_ids:
-        # Libraries show bytes that are not UTF-8, which models also generate, in different ways. The ids
-        # are compared; `_tokenizer` compares what both make of ids of text.
+    theirs = export.continue_greedily(prompts, new_tokens)
+    if export.gives_ids:
         assert source.decode
-        encoded = export.encode(prompts)
-        theirs = [source.decode(ids, export.new_ids(ids, new_tokens)) for ids in encoded]
-    else:
-        theirs = export.continue_greedily(prompts, new_tokens)
+        theirs = list(map(source.decode, source.encode(prompts), theirs))
     judged, ours = judge(source, material, theirs), list(theirs)
     # Generating texts takes much longer than scoring those of the export.
     unsure = [i for i, (is_greedy, _) in enumerate(judged) if not is_greedy]
@@ -143,7 +140,7 @@ def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tupl
       source: the model.
       material: the prompts. A text of fewer than `new_tokens` tokens is followed by an end token; what is
         beyond them, or beyond the context, is not judged.
-      texts: the continuations; or translations, which are never certain.
+      texts: the continuations, or translations.
     Returns:
       For each text: whether the source certainly generates it, because each token is the only most probable
       one after those before it; and how far a token is from being the most probable one: the largest
@@ -152,30 +149,26 @@ def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tupl
     """
     assert source.logits and source.decode
     end, start_id, max_len = material.end_id, material.start_id, material.max_len
-    read, sources = source.encode(material.prompts), list[np.ndarray | None]()
+    prompts, sources = source.encode(material.prompts), list[np.ndarray | None]()
     if start_id is None:
+        whole = source.encode([a + b for a, b in zip(material.prompts, texts, strict=True)])
         # An empty prompt is read as an end token.
-        begun = [ids or [end] for ids in read]
-        both = source.encode([a + b for a, b in zip(material.prompts, texts, strict=True)])
-        rows = [ids if a else [end, *ids] for a, ids in zip(read, both, strict=True)]
-        sources += [None] * len(rows)
+        rows = [ids if prompt else [end, *ids] for prompt, ids in zip(prompts, whole, strict=True)]
+        begun, sources = [ids or [end] for ids in prompts], [None] * len(rows)
     else:
-        begun = [[start_id]] * len(read)
         rows = [[start_id, *ids] for ids in source.encode(texts)]
-        sources += [np.array([*ids[: max_len - 1], end], np.int32) for ids in read]
-    rows = [
-        [*ids, end][: min(max_len + 1, len(first) + material.new_tokens)]
-        for first, ids in zip(begun, rows, strict=True)
-    ]
+        sources += [np.array([*ids[: max_len - 1], end], np.int32) for ids in prompts]
+        begun, prompts = [[start_id]] * len(rows), [[]] * len(rows)
+    lengths = [min(max_len + 1, len(first) + material.new_tokens) for first in begun]
+    rows = [[*ids, end][:length] for ids, length in zip(rows, lengths, strict=True)]
     scored = source.logits([np.array(ids[:-1], np.int32) for ids in rows], sources)
     judged = []
-    for prompt, text, first, ids, logits in zip(read, texts, begun, rows, scored, strict=True):
+    for prompt, text, first, ids, logits in zip(prompts, texts, begun, rows, scored, strict=True):
         logits, new = logits[len(first) - 1 :], ids[len(first) :]
         chosen = logits[np.arange(len(new)), new]
         is_greedy = (
-            start_id is None
             # If logits are equal, a graph may choose another token than NumPy.
-            and bool(((logits >= chosen[:, None]).sum(1) == 1).all())
+            bool(((logits >= chosen[:, None]).sum(1) == 1).all())
             # The text may be split into other tokens than those that were generated, or be cut.
             and ids[: len(first)] == first
             and source.decode(prompt, new[:-1] if new[-1:] == [end] else new) == text
@@ -186,11 +179,10 @@ def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tupl
 
 def _tokenizer(source: Opened, export: Opened, lines: list[str]) -> dict[str, Any]:
     """Counts the lines that both encode to the same ids, and decode to the same text."""
-    same = 0
     assert source.decode
-    for ours, theirs in zip(source.encode(lines), export.encode(lines), strict=True):
-        decodes = export.decode is None or source.decode([], ours) == export.decode([], ours)
-        same += ours == theirs and decodes
+    decode = export.decode or source.decode
+    both = zip(source.encode(lines), export.encode(lines), strict=True)
+    same = sum(a == b and source.decode([], a) == decode([], b) for a, b in both)
     return {"lines": len(lines), "same": same}
 
 
@@ -199,6 +191,7 @@ def _speed(export: Opened, material: Material) -> float:
     seconds = []
     for _ in range(_TIMED + 1):
         began = time.perf_counter()
-        (text,) = export.continue_greedily(material.prompts[:1], material.new_tokens)
+        (new,) = export.continue_greedily(material.prompts[:1], material.new_tokens)
         seconds.append(time.perf_counter() - began)
-    return len(export.encode([text])[0]) / float(np.median(seconds[1:]))
+    tokens = len(new if export.gives_ids else export.encode([new])[0])
+    return tokens / float(np.median(seconds[1:]))

@@ -17,20 +17,16 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
 Caches = dict[str, np.ndarray]
-# (token ids, position of the first of them, caches of those before) → the logits of the token after them,
-# float32[V], and the caches with them.
+# (token ids, position of the first, caches of those before) → the logits after each of them or after
+# the last one, float32[T or 1, V]; and their caches.
 Step = Callable[[Sequence[int], int, Caches], tuple[np.ndarray, Caches]]
 
 
 def documents(source: ExportSource, weights: str) -> dict[str, bytes]:
-    """Returns the files that describe a model: settings and tokenizer.
+    """Returns the files that describe a model: settings and tokenizer, name → content.
 
     `tokenizer.json` is for the tokenizers package; a tokenizer that it does not have is written as
     minigpt saves it.
-
-    Args:
-      source: the run.
-      weights: how the matrices of the export are stored.
     """
     # The library of GGUF takes time to import.
     from minigpt.targets.gguf.run_file import best_facts
@@ -77,7 +73,6 @@ class DocumentedTokenizer:
     Attributes:
       settings: the content of minigpt.json.
       packages: the packages that are used.
-      encode: lines → the token ids of each.
       decode: token ids → text.
     """
 
@@ -96,11 +91,11 @@ class DocumentedTokenizer:
             self.packages = ("tokenizers",)
             self._encode = partial(given.encode_batch, add_special_tokens=False)
             self.decode = given.decode
-        elif any(name.startswith(TOKENIZER_FOLDER) for name in files):
+        else:
+            if not any(name.startswith(TOKENIZER_FOLDER) for name in files):
+                raise ValueError("tokenizer.json is missing")
             own = saved_tokenizer(files)
             self._encode, self.decode = own.encode_many, own.decode
-        else:
-            raise ValueError("tokenizer.json is missing")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return [list(getattr(ids, "ids", ids)) for ids in self._encode(list(lines))]
@@ -111,36 +106,35 @@ class DocumentedTokenizer:
 
 
 def opened_step(
-    step: Step,
-    empty_caches: Caches,
-    tokenizer: DocumentedTokenizer,
-    package: str,
-    logits: Callable[[np.ndarray], np.ndarray] | None = None,
+    step: Step, empty_caches: Caches, tokenizer: DocumentedTokenizer, package: str
 ) -> Opened:
     """Returns an export whose users run the decoding loop.
 
     Args:
-      step: one pass.
-      empty_caches: the caches of an empty text.
+      step, empty_caches: one pass, and the caches of an empty text.
       tokenizer: the tokenizer and the settings among the files.
       package: the package that runs the model.
-      logits: scores a whole text; None: token by token.
     """
     settings = tokenizer.settings
 
-    def stepped_logits(ids: np.ndarray) -> np.ndarray:
-        caches, rows = empty_caches, []
+    def logits(ids: np.ndarray) -> np.ndarray:
+        rows, caches = step(ids.tolist(), 0, empty_caches)
+        if len(rows) == len(ids):
+            return rows
+        # Token by token.
+        caches, found = empty_caches, []
         for position, token in enumerate(ids.tolist()):
             row, caches = step([token], position, caches)
-            rows.append(row)
-        return np.stack(rows)
+            found += list(row)
+        return np.stack(found)
 
     def new_ids(prompt: Sequence[int], max_new_tokens: int) -> list[int]:
         ids, new = list(prompt) or [settings["end_id"]], list[int]()
         scores, caches = step(ids, 0, empty_caches)
         while True:
-            scores[settings["undrawable_ids"]] = -np.inf
-            token = int(scores.argmax())
+            last = scores[-1]
+            last[settings["undrawable_ids"]] = -np.inf
+            token = int(last.argmax())
             if token == settings["end_id"]:
                 return new
             new.append(token)
@@ -148,17 +142,13 @@ def opened_step(
                 return new
             scores, caches = step([token], len(ids) + len(new) - 1, caches)
 
-    def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
-        read = tokenizer.encode(prompts)
-        return [tokenizer.continuation(ids, new_ids(ids, max_new_tokens)) for ids in read]
-
     return Opened(
         tokenizer.encode,
-        continue_greedily,
+        lambda prompts, count: [new_ids(ids, count) for ids in tokenizer.encode(prompts)],
         (package, *tokenizer.packages),
         weights=settings["weights"],
         max_len=settings["max_len"],
-        logits=lambda texts, sources: map(logits or stepped_logits, texts),
+        logits=lambda texts, sources: map(logits, texts),
         decode=tokenizer.continuation,
-        new_ids=new_ids,
+        gives_ids=True,
     )

@@ -4,13 +4,13 @@ Imports TensorFlow only when it writes.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.notices import LOGGER
-from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.storage.atomic import atomic_file, atomic_folder
 from minigpt.targets.targets import TARGETS, ExportSource, target_named
 
 if TYPE_CHECKING:
@@ -34,30 +34,25 @@ def write_export(
     target.check_packages()
     source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
-    if problem := target.problem(source.run.config.model, source.tokenizer):
+    if problem := target.problem(run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))
-    for ignored in target.ignored_settings(source.run.config.sampling):
+    for ignored in target.ignored_settings(run.config.sampling):
         LOGGER.warning("%s: %s", output, ignored)
     with new_output(output, target.is_folder) as unfinished:
         target.write(source, unfinished, weights)
         if not certificate:
             return None
         # It imports TensorFlow.
-        from minigpt.targets.certificate import (
-            certificate_bytes,
-            certificate_path,
-            certify,
-            record_certificate,
-        )
+        from minigpt.targets import certificate as certificates
 
-        found = certify(unfinished, source.run, format, (source.model, source.tokenizer))
+        found = certificates.certify(unfinished, source, target)
         if found["problems"]:
             raise UserError(
                 *(ArgumentProblem("format", format, problem) for problem in found["problems"])
             )
         place = unfinished if target.is_folder else output
-        replace_file(certificate_path(place), certificate_bytes(found))
-    record_certificate(source.run, output, found)
+        certificates.write_certificate(certificates.certificate_path(place), found)
+    certificates.record_certificate(run, output, found)
     return found
 
 
@@ -69,10 +64,7 @@ def check_output(output: Path, is_folder: bool) -> None:
     """
     if not output.exists() or (is_folder and output.is_dir() and not any(output.iterdir())):
         return
-    problem = "exists; should be a new file"
-    if is_folder:
-        state = "is not empty" if output.is_dir() else "is a file"
-        problem = f"{state}; should be a new or empty directory"
+    problem = f"exists; should be a new {'or empty directory' if is_folder else 'file'}"
     raise UserError(ArgumentProblem("output", output, problem))
 
 
@@ -86,7 +78,8 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
     write: Any = atomic_folder if is_folder else atomic_file
     try:
         check_output(output, is_folder)
-        with _parents_of(output), write(output) as unfinished:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with write(output) as unfinished:
             yield unfinished
     except Exception as error:
         # TensorFlow raises its own exceptions for files.
@@ -94,17 +87,3 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
             raise
         problem = f"cannot be written: {write_problem(error)}"
         raise UserError(ArgumentProblem("output", output, problem)) from None
-
-
-@contextmanager
-def _parents_of(output: Path) -> Iterator[None]:
-    """Creates the parents of a path, and removes them after an exception."""
-    missing = [folder for folder in output.parents if not folder.exists()]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        for folder in missing:
-            with suppress(OSError):  # Another process may have written there.
-                folder.rmdir()
-        raise

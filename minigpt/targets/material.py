@@ -12,10 +12,7 @@ from minigpt.runs.run import Run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 TOKENS, PROMPTS, LINES = 2000, 50, 2000
-# A prompt is the beginning of a held-out document; of a line, if there are few documents.
-PROMPT_TOKENS, NEW_TOKENS = 8, 64
-# The number of ids that are read to find lines and prompts.
-_READ_TOKENS = 400_000
+PROMPT_TOKENS, LINE_TOKENS, NEW_TOKENS = 8, 24, 64
 # Bundled stories, if the text of the run is not available.
 _STORIES = 400
 # White space, control characters, several scripts, end tokens as text.
@@ -44,10 +41,10 @@ class Material:
       windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
       sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
-      prompts: up to `PROMPTS` sources; or beginnings of documents or lines.
+      prompts: up to `PROMPTS` sources, or pieces of the text.
       new_tokens: how many follow a prompt within the context, up to `NEW_TOKENS`.
       max_len: the context.
-      lines: `LINES` lines of the text and hard ones.
+      lines: up to `LINES` pieces of the text and hard ones.
       end_id: the end token.
       start_id: the token before the first one of a translation; None for texts.
     """
@@ -71,25 +68,18 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
         origin = "bundled stories"
         encoded = tokenizer.encode_many(list(islice(stories(), _STORIES)))
         ids = np.concatenate([[end_id], *(np.append(each, end_id) for each in encoded)])
-    ids = np.asarray(ids[:_READ_TOKENS], np.int32)
-    targets = ids[: TOKENS + 1]
-    parts = np.split(ids, np.flatnonzero(ids == end_id))
-    texts = [_text(part, tokenizer) for part in parts if (part != end_id).any()]
-    lines = [line for text in texts for line in text.splitlines()]
-    beginnings = [*texts, *_spread(lines, 2 * PROMPTS)][: 2 * PROMPTS]
-    count = max(1, min(PROMPT_TOKENS, max_len // 2))
-    prompts = [tokenizer.decode(tokenizer.encode(text)[:count]) for text in beginnings]
-    prompts = list(dict.fromkeys(prompt.rstrip("\ufffd") for prompt in prompts))
+    targets = np.asarray(ids[: TOKENS + 1], np.int32)
     windows = [targets[i : i + max_len + 1] for i in range(0, len(targets) - 1, max_len)]
+    count = max(1, min(PROMPT_TOKENS, max_len // 2))
     return Material(
         origin=origin,
         windows=windows,
         sources=[None] * len(windows),
         bytes=len(_text(targets[1:], tokenizer).encode()),
-        prompts=(prompts or [""])[:PROMPTS],
+        prompts=list(dict.fromkeys(_pieces(ids, tokenizer, PROMPTS, count))),
         new_tokens=max(1, min(NEW_TOKENS, max_len - count)),
         max_len=max_len,
-        lines=_spread([*_HARD_LINES, *lines], LINES),
+        lines=[*_HARD_LINES, *_pieces(ids, tokenizer, LINES, LINE_TOKENS)][:LINES],
         end_id=end_id,
     )
 
@@ -110,7 +100,7 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     compared = fitting[before < TOKENS].tolist()
     targets = [pairs.target(i) for i in compared]
     some = range(min(len(pairs), LINES // 2))
-    sides = [*map(pairs.source, some), *map(pairs.target, some)]
+    sides = [_text(side(i), tokenizer) for side in (pairs.source, pairs.target) for i in some]
     return Material(
         origin="held-out pairs of the run",
         windows=[np.append(np.int32(tokenizer.start_id), ids) for ids in targets],
@@ -119,7 +109,7 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
         prompts=[_text(pairs.source(i), tokenizer) for i in fitting[:PROMPTS]],
         new_tokens=min(NEW_TOKENS, max_len),
         max_len=max_len,
-        lines=_spread([*_HARD_LINES, *(_text(side, tokenizer) for side in sides)], LINES),
+        lines=[*_HARD_LINES, *sides][:LINES],
         end_id=tokenizer.end_id,
         start_id=tokenizer.start_id,
     )
@@ -138,12 +128,9 @@ def _text(ids: np.ndarray, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(ids[ids != tokenizer.end_id])
 
 
-def _spread(lines: list[str], count: int) -> list[str]:
-    """Returns `count` different lines; if there are fewer, their pieces are joined to new ones."""
-    lines = list(dict.fromkeys(lines))
-    words = " ".join(lines).split(" ")
-    draw = np.random.default_rng(0)
-    while len(lines) < count:
-        start = int(draw.integers(len(words)))
-        lines.append(" ".join(words[start : start + int(draw.integers(1, 12))]))
-    return lines[:count]
+def _pieces(ids: np.ndarray, tokenizer: Tokenizer, number: int, length: int) -> list[str]:
+    """Returns pieces of a text of about equal lengths, at equal distances."""
+    starts = np.linspace(0, max(0, len(ids) - length), number, dtype=np.int64)
+    pieces = (_text(np.asarray(ids[i : i + length]), tokenizer) for i in starts)
+    # Without the parts of characters that are divided.
+    return [piece.strip("\ufffd") for piece in pieces]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from minigpt.config import sampling_config
+from minigpt.config.sampling import Settings
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.prompts import Prompt, chat_prompt
 from minigpt.generation.samples import Sampler
@@ -71,7 +71,7 @@ def opened_model(
         return continued([chat_prompt(q, tokenizer, *limits) for q in questions], max_new_tokens)
 
     def continued(prompts: list[Prompt], max_new_tokens: int) -> list[str]:
-        sampling = sampling_config(max_new_tokens=max_new_tokens, temperature=0.0)
+        sampling = Settings(max_new_tokens=max_new_tokens, temperature=0.0)
         samples = Sampler(decoder(), tokenizer, sampling).samples(prompts, [0] * len(prompts))
         return [sample.text for sample in samples]
 

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
-from minigpt.models import GPT
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
@@ -24,7 +23,6 @@ from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module
-from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
@@ -64,7 +62,6 @@ class EpochFiles(Hook):
     """
 
     name = "a state of training"
-    stage = Stage.KEEP
     # None if no files are kept.
     _loop: TrainingLoop | None = None
 
@@ -73,7 +70,7 @@ class EpochFiles(Hook):
         keeps = keeps_epochs(config.training, loop.model)
         if keeps and portable_problem(config.model, tokenizer) is None:
             self._loop = loop
-            self._remove_old()
+            remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
             if not loop.is_over and loop.clock.step == 0:
                 self._write_snapshot(loop)
@@ -85,32 +82,27 @@ class EpochFiles(Hook):
             self._write_snapshot(loop)
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        if (loop := self._loop) is None:
-            return
-        self._remove_old()
-        record = {**logs, "epoch": epoch, "step": loop.clock.step}
-        self._write(loop, loop.run.epochs_folder / epoch_file_name(epoch), record)
+        if loop := self._loop:
+            # Those that the checkpoint before this epoch does not keep.
+            remove_epoch_files(loop.run.epochs_folder, epoch - 1)
+            file = loop.run.epochs_folder / epoch_file_name(epoch)
+            self._write(loop, file, {**logs, "epoch": epoch})
 
     def _write_snapshot(self, loop: TrainingLoop) -> None:
-        step = loop.clock.step
-        self._write(loop, loop.run.snapshots_folder / snapshot_name(step), {"step": step})
+        self._write(loop, loop.run.snapshots_folder / snapshot_name(loop.clock.step), {})
 
     def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
-        weights = _weights(loop)
+        has_lora = loop.training.lora_rank is not None
+        weights = merged_weights(loop.model) if has_lora else loop.model.get_weights()
         if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
             return  # The checkpoint reports what is nan or infinite.
         file.parent.mkdir(exist_ok=True)
-        write_run_file(loop.run, file, "int8", weights, record)
+        write_run_file(loop.run, file, "int8", weights, {**record, "step": loop.clock.step})
 
     def finished(self, run: Run, state: str) -> list[str]:
         if self._loop:
-            self._remove_old()
+            remove_epoch_files(run.epochs_folder, self._loop.checkpointing.epoch)
         return []
-
-    def _remove_old(self) -> None:
-        """Removes the files that are not kept at the newest checkpoint."""
-        assert self._loop
-        remove_epoch_files(self._loop.run.epochs_folder, self._loop.checkpointing.epoch)
 
 
 class SavedModelFolder(Hook):
@@ -141,12 +133,3 @@ def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:
     if training.keep_epochs is None:
         return count_merged(model) <= MAX_PARAMETERS
     return training.keep_epochs
-
-
-def _weights(loop: TrainingLoop) -> list[np.ndarray]:
-    """Returns the weights of a model without LoRA."""
-    if loop.training.lora_rank is None:
-        weights: list[np.ndarray] = loop.model.get_weights()
-        return weights
-    assert isinstance(loop.model, GPT)
-    return merged_weights(loop.model)

@@ -3,13 +3,12 @@
 import abc
 import functools
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -46,8 +45,8 @@ class Tolerance:
     """How much an export with one kind of weights may differ from its source.
 
     Attributes:
-      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller;
-        None if there is no limit.
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller; or
+        None.
       bits_per_byte: largest relative difference of the bits per byte.
       gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
         of the logits.
@@ -99,7 +98,7 @@ class Opened:
     Attributes:
       encode: lines → the token ids of each.
       continue_greedily: (prompts, maximum number of new tokens) → the most probable continuation of each
-        prompt, or its translation, token by token.
+        prompt, or its translation, token by token: a text, or its ids if `gives_ids`.
       packages: the packages that read the format, for the versions in the certificate.
       weights: how matrices are stored. It decides the tolerance.
       max_len: the context; None if the export does not say it.
@@ -108,26 +107,22 @@ class Opened:
         gives no logits.
       decode: (ids of a prompt, new ids) → the text that the new ids add, without the end token; None if
         only whole texts are read.
-      new_ids: (ids of a prompt, maximum number of new tokens) → the ids of the most probable continuation;
-        None if the format continues texts itself.
+      gives_ids: whether continuations are ids. Libraries show bytes that are not UTF-8, which models also
+        generate, in different ways.
       learned_steps: the steps by which its weights were changed after the export.
       answer: as `continue_greedily`, for questions; None if the format or the model has no dialogues.
     """
 
     encode: Callable[[Sequence[str]], list[list[int]]]
-    continue_greedily: Callable[[Sequence[str], int], list[str]]
+    continue_greedily: Callable[[Sequence[str], int], list[Any]]
     packages: tuple[str, ...]
     weights: WeightsType = "float32"
     max_len: int | None = None
     logits: Callable[[Texts, Sources], Iterator[np.ndarray]] | None = None
     decode: Callable[[Sequence[int], Sequence[int]], str] | None = None
-    new_ids: Callable[[Sequence[int], int], list[int]] | None = None
+    gives_ids: bool = False
     learned_steps: int = 0
     answer: Callable[[Sequence[str], int], list[str]] | None = None
-
-    def versions(self) -> dict[str, str]:
-        """Returns the version of each package."""
-        return {name: importlib.metadata.version(name) for name in self.packages}
 
 
 class Target(abc.ABC):
@@ -197,10 +192,6 @@ class Target(abc.ABC):
         Raises:
           UserError: it cannot be read.
         """
-
-    def tolerance(self, weights: WeightsType) -> Tolerance:
-        """Returns how much the export may differ from the run."""
-        return TOLERANCES[weights]
 
     def check_packages(self) -> None:
         """Raises a `UserError` if a package that the format needs is not installed."""

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.base import Tokenizer, checked
 from minigpt.tokenizers.unicode_tables import lower
 
 SPECIAL_TOKENS = 2  # padding, <end>
@@ -44,20 +43,18 @@ class CharacterTokenizer(Tokenizer):
           characters: the characters of the last ids, one code point each, without duplicates.
           bytes_in_text: bytes of characters in the training text that are not among `characters`.
           lowercase: whether text is lower-cased before encoding.
-        Raises:
-          ValueError: an entry is not a single code point or is a duplicate, or a byte has no token.
         """
         known = set(characters)
         needed = [byte for byte in range(0x80) if chr(byte) not in known]
         needed += itertools.chain(*NOT_ASCII)
-        if not set(bytes_in_text) <= set(needed):
-            raise ValueError("a byte of the text has no token")
         self.bytes_in_text = bytes(sorted(set(bytes_in_text)))
         first_character = SPECIAL_TOKENS + len(needed)
         self.byte_ids = tuple(range(SPECIAL_TOKENS, first_character))
         self.byte_table = np.full(256, -1, np.int32)
         self.byte_table[needed] = self.byte_ids
-        self.table = id_table(characters, first_character, other=-1)
+        points = np.array([ord(c) for c in characters], np.int64)
+        self.table = np.full(points.max(initial=-1) + 2, -1, np.int32)
+        self.table[points] = np.arange(first_character, first_character + len(points))
         untrained = set(needed) - set(bytes_in_text)
         self.never_sampled_ids = (0, *sorted(self.byte_table[list(untrained)].tolist()))
         pieces = [bytes([byte]) for byte in needed] + [c.encode() for c in characters]
@@ -72,7 +69,12 @@ class CharacterTokenizer(Tokenizer):
             counted, because their number does not depend on the text.
         """
         size = as_integer("vocab_size", vocab_size, SPECIAL_TOKENS + 1) - SPECIAL_TOKENS
-        found = characters_by_frequency(texts, lowercase)
+        counts = np.zeros(0x110000, np.int64)
+        for text in checked(texts):
+            occurring = np.bincount(code_points(lower(text) if lowercase else text))
+            counts[: len(occurring)] += occurring
+        ranked = np.argsort(-counts, kind="stable")
+        found = [chr(c) for c in ranked[: np.count_nonzero(counts)]]
         return cls(found[:size], bytes(set("".join(found[size:]).encode())), lowercase)
 
     @property
@@ -81,13 +83,13 @@ class CharacterTokenizer(Tokenizer):
         return [piece.decode() for piece in self.text_pieces[SPECIAL_TOKENS + len(self.byte_ids) :]]
 
     def count_unknown(self, text: str) -> int:
-        return int((look_up(self.table, code_points(text, self.lowercase)) < 0).sum())
+        return int((self._ids(lower(text) if self.lowercase else text) < 0).sum())
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         return [self._encode_one(lower(text) if self.lowercase else text) for text in texts]
 
     def _encode_one(self, text: str) -> np.ndarray:
-        ids = look_up(self.table, code_points(text))
+        ids = self._ids(text)
         if ids.min(initial=0) >= 0:
             return ids
         data = np.frombuffer(text.encode(), np.uint8)
@@ -96,6 +98,10 @@ class CharacterTokenizer(Tokenizer):
         ids = ids[np.cumsum(is_first) - 1]
         is_byte = ids < 0
         return np.where(is_byte, self.byte_table[data], ids)[is_byte | is_first]
+
+    def _ids(self, text: str) -> np.ndarray:
+        """Returns the entries of the code points of a text in the table, int32[T]."""
+        return self.table[np.minimum(code_points(text), len(self.table) - 1)]
 
     def _settings(self) -> dict[str, Any]:
         return {"vocabulary": self.characters, "bytes_in_text": self.bytes_in_text.hex()}
@@ -106,48 +112,6 @@ class CharacterTokenizer(Tokenizer):
         return cls(settings["vocabulary"], bytes_in_text, settings["lowercase"])
 
 
-CODE_POINTS = 0x110000
-
-
-def code_points(text: str, lowercase: bool = False) -> np.ndarray:
-    """Returns the code points of a text, uint32[T]; of its lower-cased form if `lowercase`."""
-    if lowercase:
-        text = lower(text)
+def code_points(text: str) -> np.ndarray:
+    """Returns the code points of a text, uint32[T]."""
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
-
-
-def characters_by_frequency(texts: Iterable[str], lowercase: bool) -> list[str]:
-    """Returns the characters of texts, the most frequent first, ties in the order of code points.
-
-    Raises:
-      ValueError: a text contains half of a surrogate pair.
-    """
-    counts = np.zeros(CODE_POINTS, np.int64)
-    for text in checked(texts):
-        found = np.bincount(code_points(text, lowercase))
-        counts[: len(found)] += found
-    ranked = np.argsort(-counts, kind="stable")
-    return [chr(c) for c in ranked[: np.count_nonzero(counts)]]
-
-
-def id_table(characters: Sequence[str], first_id: int, other: int) -> np.ndarray:
-    """Returns the id of every code point, int32; the last entry is for all larger code points.
-
-    Args:
-      characters: the characters of the ids from `first_id` on.
-      first_id: the id of the first character.
-      other: the entry of all other code points.
-    Raises:
-      ValueError: an entry is not a single code point or is a duplicate.
-    """
-    if any(len(c) != 1 for c in characters) or len(set(characters)) != len(characters):
-        raise ValueError("a vocabulary entry is not a single character or is a duplicate")
-    points = np.array([ord(c) for c in characters], np.int64)
-    table = np.full(points.max(initial=-1) + 2, other, np.int32)
-    table[points] = np.arange(first_id, first_id + len(characters))
-    return table
-
-
-def look_up(table: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Returns the entries of code points in a table of `id_table`."""
-    return table[np.minimum(points, len(table) - 1)]

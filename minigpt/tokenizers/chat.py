@@ -49,14 +49,12 @@ class ChatFormat:
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> "ChatFormat":
         """Builds a format from its attributes as JSON types. KeyError and TypeError mean damage."""
-
-        def ids(name: str) -> dict[str, tuple[int, ...]]:
-            return {role: tuple(map(int, state[name][role])) for role in ROLES}
-
-        start = tuple(map(int, state["start"]))
-        return cls(
-            ids("before"), ids("after"), str(state["template"]), start, tuple(state["added"])
+        before, after = (
+            {role: tuple(map(int, state[name][role])) for role in ROLES}
+            for name in ("before", "after")
         )
+        start, added = tuple(map(int, state["start"])), tuple(state["added"])
+        return cls(before, after, str(state["template"]), start, added)
 
 
 def role_format(first_id: int, end_id: int, end: str) -> ChatFormat:
@@ -89,44 +87,35 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
     """
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    if not isinstance(messages, Sequence) or not messages:
-        raise UserError("messages: should be a list with at least one message")
     checked: list[dict[str, str]] = []
     for number, message in enumerate(messages, 1):
-        if not isinstance(message, Mapping):
-            raise UserError(f"message {number}: should be an object with role and content")
-        role = message.get("role")
-        role = "system" if role == "developer" else role
-        if role not in ROLES:
+        given = message if isinstance(message, Mapping) else {}
+        role = "system" if given.get("role") == "developer" else given.get("role")
+        content = _text(given.get("content"))
+        if content is None or role not in ROLES:
             raise UserError(
-                f"message {number}: role = {reprlib.repr(role)}: should be system, user or assistant"
+                f"message {number}: should have a role (system, user or assistant) and content (text, or "
+                f"a list of parts of the type text): {reprlib.repr(message)}"
             )
-        content = _text(message.get("content"), number)
         if (checked[-1]["role"] if checked else "") not in _BEFORE[role]:
             raise UserError(
                 f"message {number}: role = {role!r}: should be a system message, if there is one, then "
                 "user and assistant in turn"
             )
         checked.append({"role": role, "content": content})
-    if checked[-1]["role"] != ends_with:
-        raise UserError(f"the last message: should be of the role {ends_with!r}")
+    if not checked or checked[-1]["role"] != ends_with:
+        raise UserError(f"messages: the last one should be of the role {ends_with!r}")
     return checked
 
 
-def _text(content: Any, number: int) -> str:
-    """Returns the text of a message: its content, or the texts of its parts, joined."""
-    if isinstance(content, str):
-        return content
+def _text(content: Any) -> str | None:
+    """Returns the text of a message: its content, or the texts of its parts, joined; None without."""
     if not isinstance(content, list | tuple):
-        raise UserError(f"message {number}: content: should be text, or a list of parts with text")
-    for part in content:
-        kind = part.get("type") if isinstance(part, Mapping) else part
-        if kind != "text" or not isinstance(part, Mapping):
-            problem = f"has a part of the type {reprlib.repr(kind)}; should have type = 'text'"
-            raise UserError(f"message {number}: content: {problem}")
-        if not isinstance(part.get("text"), str):
-            raise UserError(f"message {number}: content: has a part without text")
-    return "".join(part["text"] for part in content)
+        return content if isinstance(content, str) else None
+    parts = [part if isinstance(part, Mapping) else {} for part in content]
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    is_text = len(texts) == len(parts) and all(isinstance(text, str) for text in texts)
+    return "".join(map(str, texts)) if is_text else None
 
 
 def answers(ids: np.ndarray, chat: ChatFormat) -> tuple[np.ndarray, np.ndarray]:

@@ -42,17 +42,8 @@ class IncrementalDetokenizer:
         return text
 
     def preview(self, *tokens: int) -> str:
-        """Returns the text that tokens would add.
-
-        Raises:
-          ValueError: a token is outside the vocabulary.
-        """
-        for token in tokens:
-            if not 0 <= token < self._tokenizer.vocab_size:
-                raise ValueError(
-                    f"tokens should be from 0 to {self._tokenizer.vocab_size - 1}. Received: {token}"
-                )
-        return self._tokenizer.decode_valid([*self._context, *tokens])[len(self._decoded) :]
+        """Returns the text that `push` would return."""
+        return self._tokenizer.decode([*self._context, *tokens])[len(self._decoded) :]
 
     def _set_context(self, tokens: list[int]) -> None:
         """Keeps the newest tokens that determine how the next ones are decoded."""

@@ -12,29 +12,20 @@ character is one byte.
 import array
 import functools
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import sentencepiece
+from pydantic import Field, TypeAdapter, ValidationError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer, read_checked_file
-from minigpt.tokenizers.gpt2_files import (
-    ENCODER_FILE,
-    END_TOKEN,
-    MERGES_FILE,
-    added_bytes,
-    check_tokens_and_merges,
-    encoder_file,
-    merges_file,
-    read_encoder,
-    read_merges,
-    token_bytes,
-)
-from minigpt.tokenizers.grouping import checked, encode_chunks
+from minigpt.tokenizers.base import Tokenizer, checked, encode_chunks, read_checked_file
+from minigpt.tokenizers.byte_pair import merged
 from minigpt.tokenizers.splitting import (
     CUT_AFTER,
     AddedToken,
@@ -45,6 +36,12 @@ from minigpt.tokenizers.splitting import (
 )
 from minigpt.tokenizers.unicode_tables import nfc
 
+END_TOKEN = "<|endoftext|>"
+# The published files.
+ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"
+# A vocabulary from an untrusted source must not exhaust memory: every id up to the largest needs some.
+MAX_IDS = 2**24
+_ENCODER = TypeAdapter(dict[str, Annotated[int, Field(ge=0, lt=MAX_IDS)]])
 # A byte that never occurs in UTF-8. The graph separates words with it.
 SEPARATOR = 0xFF
 # sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.
@@ -164,21 +161,14 @@ class GPT2Tokenizer(Tokenizer):
             special.setdefault(END_TOKEN, tokens[END_TOKEN])
         encoder = {token: i for token, i in tokens.items() if token not in special}
         check_tokens_and_merges(encoder, merges, names)
-        if end_id is None:
-            end_id = special.get(END_TOKEN)
-            if end_id is None:
-                raise UserError(f"{names[0]}: has no end token; should contain {END_TOKEN}")
+        end_id = special.get(END_TOKEN, -1) if end_id is None else end_id
         if end_id not in special.values():
+            raise UserError(f"{names[0]}: has no end token; should contain {END_TOKEN}")
+        ids = [*encoder.values(), *special.values()]
+        if len(set(ids)) < len(ids) or max(ids) >= (size or MAX_IDS):
             raise UserError(
-                f"{names[0]}: the end token has the id {end_id}, which no special token has"
-            )
-        shared = sorted(set(special.values()) & set(encoder.values()))
-        if shared or len(set(special.values())) < len(special):
-            raise UserError(f"{names[0]}: two tokens have the id {shared[0] if shared else end_id}")
-        largest = max([*encoder.values(), *special.values()])
-        if size is not None and largest >= size:
-            raise UserError(
-                f"{names[0]}: has the id {largest}; should be below the vocabulary size, {size}"
+                f"{names[0]}: has {len(ids)} tokens with ids up to {max(ids)}; should be different ids "
+                f"below {size or MAX_IDS}, the vocabulary size"
             )
         return cls(encoder, merges, special, end_id, size, added, splitting)
 
@@ -229,20 +219,20 @@ class GPT2Tokenizer(Tokenizer):
         return sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model())
 
     def _files(self) -> dict[str, bytes]:
-        return {ENCODER_FILE: encoder_file(self.encoder), MERGES_FILE: merges_file(self.merges)}
+        merges = ["#version: 0.2", *(" ".join(pair) for pair in self.merges), ""]
+        encoder = json.dumps(self.encoder)
+        return {ENCODER_FILE: encoder.encode("ascii"), MERGES_FILE: "\n".join(merges).encode()}
 
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {
-            "sha256": {
-                name: hashlib.sha256(data).hexdigest() for name, data in self._files().items()
-            },
+            "sha256": {n: hashlib.sha256(data).hexdigest() for n, data in self._files().items()},
             "special": self.special,
             "end_id": self.end_id,
             "size": len(self.text_pieces),
         }
         # A tokenizer like the published GPT-2 does not have these.
         if self.added:
-            settings["added"] = [token.described() for token in self.added]
+            settings["added"] = [asdict(token) for token in self.added]
         if self.splitting != "gpt2":
             settings["splitting"] = self.splitting
         return settings
@@ -292,3 +282,89 @@ class GPT2Tokenizer(Tokenizer):
         normalizer.remove_extra_whitespaces = False
         normalizer.escape_whitespaces = False
         return proto.SerializeToString(deterministic=True)
+
+
+@functools.cache
+def byte_alphabet() -> dict[str, int]:
+    """Returns the byte of each of the 256 characters that represent bytes in the published files.
+
+    A printable byte is represented by itself. The others are represented, in order, by the characters from
+    U+0100 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(256) if byte not in printable)
+    return {chr(byte): byte for byte in printable} | {
+        chr(0x100 + number): byte for number, byte in enumerate(others)
+    }
+
+
+def token_bytes(token: str) -> bytes:
+    """Returns the bytes that a token of the published files represents.
+
+    Raises:
+      KeyError: a character is not in the byte alphabet.
+    """
+    alphabet = byte_alphabet()
+    return bytes(alphabet[character] for character in token)
+
+
+def added_bytes(content: str) -> bytes:
+    """Returns the bytes that an added token decodes to.
+
+    The tokenizers package reads a token in the byte alphabet as bytes, even if it was added as text.
+    """
+    return token_bytes(content) if set(content) <= byte_alphabet().keys() else content.encode()
+
+
+def read_encoder(data: bytes, name: str) -> dict[str, int]:
+    """Reads encoder.json: token → id.
+
+    Args:
+      data: the content of the file.
+      name: its name, for messages.
+    Raises:
+      UserError: the file is damaged.
+    """
+    try:
+        return _ENCODER.validate_json(data, strict=True)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise UserError(f"{name}: should be a JSON object, token to id: {problem}") from None
+
+
+def read_merges(data: bytes, name: str) -> list[tuple[str, str]]:
+    """Reads vocab.bpe: the merges in their order.
+
+    Args:
+      data: the content of the file.
+      name: its name, for messages.
+    Raises:
+      UserError: the file is damaged.
+    """
+    try:
+        first, *lines = data.decode().replace("\r\n", "\n").split("\n")
+        lines = lines if first.startswith("#version") else [first, *lines]
+        return [(a, b) for a, b in (line.split(" ") for line in lines if line)]
+    except ValueError as error:
+        raise UserError(f"{name}: should have two tokens in each line: {error}") from None
+
+
+def check_tokens_and_merges(
+    encoder: Mapping[str, int], merges: Sequence[tuple[str, str]], names: tuple[str, str]
+) -> None:
+    """Raises a `UserError` if merges and tokens do not belong to one vocabulary."""
+    alphabet = byte_alphabet()
+    invalid = next((token for token in encoder if not token or set(token) - set(alphabet)), None)
+    if invalid is not None or not alphabet.keys() <= encoder.keys():
+        raise UserError(f"{names[0]}: should have GPT-2's alphabet of 256 bytes: {invalid!r}")
+    ranks: dict[str, int] = {}
+    for number, (a, b) in enumerate(merges, 1):
+        # The earlier merges should make the two parts, and not more.
+        if a + b not in encoder or merged(a + b, ranks, number) != [a, b]:
+            raise UserError(
+                f"{names[1]}: merge {number}, {a} {b}: does not match the earlier ones and {names[0]}"
+            )
+        ranks[a + b] = number
+    unmade = next((token for token in encoder if len(token) > 1 and token not in ranks), None)
+    if unmade:
+        raise UserError(f"{names[0]}: {unmade!r}: no merge in {names[1]} makes it")

@@ -35,10 +35,8 @@ class ListedTokenizer(GivenTokenizer):
         self.names, are_characters = json.loads(data)
         places = {name: i for i, name in enumerate(self.names)}
         for i, name in enumerate(self.names):
-            if places[name] != i:
-                raise ValueError(f"the ids {i} and {places[name]} have the same name, {name!r}")
-            if not are_characters and name.split() != [name]:
-                raise ValueError(f"the name of the id {i} is {name!r}; should be one word")
+            if places[name] != i or not (are_characters or name.split() == [name]):
+                raise ValueError(f"the name of the id {i} is {name!r}; should be one word, once")
         named = ([*END_NAMES, "<end>"], [*UNKNOWN_NAMES, "[UNK]"])
         special = [next((n for n in each if n in places), each[-1]) for each in named]
         every = self.names + [name for name in special if name not in places]
@@ -86,11 +84,8 @@ def read_meta(data: bytes) -> list[str]:
     try:
         meta = _PlainUnpickler(io.BytesIO(data)).load()
         names = [meta["itos"][i] for i in range(len(meta["itos"]))]
-        size = meta.get("vocab_size", len(names))
-    except ValueError:
-        raise
+        if not "".join(names) or meta.get("vocab_size", len(names)) != len(names):
+            raise ValueError("itos should have vocab_size names")
     except Exception as error:  # A damaged pickle raises exceptions of any kind.
         raise ValueError(f"not a meta.pkl of nanoGPT ({type(error).__name__}: {error})") from None
-    if not names or size != len(names) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"vocab_size = {size!r}: itos should have as many texts")
     return names

@@ -9,19 +9,12 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from minigpt.tokenizers.unicode_tables import (
-    one_of,
-    one_or_more,
-    one_or_more_outside,
-    one_outside,
-    parse_ranges,
-    ranges,
-)
+from minigpt.tokenizers.unicode_tables import one_of, one_outside, parse_ranges, ranges
 
 Splitting = Literal["gpt2", "qwen2"]
 
@@ -51,12 +44,12 @@ def word_pattern(splitting: Splitting) -> re.Pattern[str]:
 
     Its classes of characters are those of TensorFlow's RE2, and the same in every version of Python.
     """
-    letters = one_or_more(ranges("L"))
-    signs = one_or_more_outside(ranges("L", "N") + WHITE_SPACE)
+    letters = one_of(ranges("L"), "+")
+    signs = one_outside(ranges("L", "N") + WHITE_SPACE, "+")
     inside = "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in WHITE_SPACE)
     spaces = f"[{inside}]+(?![^{inside}])|[{inside}]+"
     if splitting == "gpt2":
-        words = rf" ?{letters}| ?{one_or_more(ranges('N'))}| ?{signs}"
+        words = rf" ?{letters}| ?{one_of(ranges('N'), '+')}| ?{signs}"
     else:
         before = one_outside([*ranges("L", "N"), (0x0A, 0x0A), (0x0D, 0x0D)])
         words = rf"{before}?{letters}|{one_of(ranges('N'))}| ?{signs}[\r\n]*|[{inside}]*[\r\n]+"
@@ -86,10 +79,6 @@ class AddedToken:
     rstrip: bool = False
     normalized: bool = False
     special: bool = False
-
-    def described(self) -> dict[str, Any]:
-        """Returns its entry in tokenizer.json."""
-        return asdict(self)
 
 
 def read_added_tokens(described: Any) -> list[AddedToken]:

@@ -42,40 +42,25 @@ def parse_ranges(text: str) -> list[tuple[int, int]]:
     return pairs
 
 
-def one_of(code_points: list[tuple[int, int]]) -> str:
-    """Returns a pattern for one code point inside a list of ranges."""
+def one_of(code_points: list[tuple[int, int]], more: str = "") -> str:
+    """Returns a pattern for one code point inside a list of ranges, or with "+" for a run of them."""
     low, high = _members(code_points)
-    return f"(?:[{low}]|(?=[{_ABOVE}])[{high}])"
+    return f"(?:[{low}]{more}|(?=[{_ABOVE}])[{high}]{more}){more}"
 
 
-def one_or_more(code_points: list[tuple[int, int]]) -> str:
-    """Returns a pattern for a run of code points inside a list of ranges."""
+def one_outside(code_points: list[tuple[int, int]], more: str = "") -> str:
+    """Returns a pattern for one code point outside a list of ranges, or with "+" for a run of them."""
     low, high = _members(code_points)
-    return f"(?:[{low}]+|(?=[{_ABOVE}])[{high}]+)+"
-
-
-def one_or_more_outside(code_points: list[tuple[int, int]]) -> str:
-    """Returns a pattern for a run of code points outside a list of ranges."""
-    low, high = _members(code_points)
-    return f"(?:[^{low}{_ABOVE}]+|(?![{high}])[{_ABOVE}])+"
-
-
-def one_outside(code_points: list[tuple[int, int]]) -> str:
-    """Returns a pattern for one code point outside a list of ranges."""
-    low, high = _members(code_points)
-    return f"(?:[^{low}{_ABOVE}]|(?![{high}])[{_ABOVE}])"
+    return f"(?:[^{low}{_ABOVE}]{more}|(?![{high}])[{_ABOVE}]){more}"
 
 
 def _members(code_points: list[tuple[int, int]]) -> tuple[str, str]:
     """Returns what belongs between brackets: ranges up to _LAST_LOOKED_UP, and ranges above."""
-    low = [pair for pair in code_points if pair[1] <= _LAST_LOOKED_UP]
-    high = [pair for pair in code_points if pair[0] > _LAST_LOOKED_UP]
-    assert len(low) + len(high) == len(code_points)
-    return _brackets(low), _brackets(high)
-
-
-def _brackets(code_points: list[tuple[int, int]]) -> str:
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in code_points)
+    low, high = "", ""
+    for first, last in code_points:
+        written = f"\\U{first:08x}-\\U{last:08x}"
+        low, high = (low + written, high) if last <= _LAST_LOOKED_UP else (low, high + written)
+    return low, high
 
 
 def lower(text: str) -> str:
@@ -96,7 +81,7 @@ def lower(text: str) -> str:
 
 @functools.cache
 def _capitals() -> re.Pattern[str]:
-    return re.compile(one_or_more(ranges("capital")))
+    return re.compile(one_of(ranges("capital"), "+"))
 
 
 @functools.cache
@@ -105,7 +90,7 @@ def _final_sigma() -> re.Pattern[str]:
 
     The Unicode Standard, table 3-17, Final_Sigma.
     """
-    cased, between = one_of(ranges("cased")), f"(?:{one_or_more(ranges('ignorable'))})?+"
+    cased, between = one_of(ranges("cased")), f"(?:{one_of(ranges('ignorable'), '+')})?+"
     return re.compile(f"{cased}(?=({between})Σ(?!{between}{cased}))")
 
 

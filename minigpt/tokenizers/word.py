@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import checked, encode_chunks
+from minigpt.tokenizers.base import Tokenizer, checked, encode_chunks
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
@@ -37,11 +36,7 @@ class WordTokenizer(Tokenizer):
         Args:
           words: the words of the ids from 3 on, in UTF-8, without duplicates.
           lowercase: whether text is lower-cased before encoding.
-        Raises:
-          ValueError: a word is empty, a duplicate, or not UTF-8.
         """
-        if not all(words) or len(set(words)) != len(words):
-            raise ValueError("a vocabulary entry is empty or is a duplicate")
         super().__init__([b""] * SPECIAL_TOKENS + list(words), lowercase)
         self.lossless = False
         ids = np.arange(self.vocab_size, dtype=np.int32)

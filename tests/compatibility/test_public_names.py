@@ -23,7 +23,6 @@ ARGUMENTS = {
     "TextModel.evaluate": "texts",
     "TranslationModel": "model tokenizer",
     "TranslationModel.translate": "texts beams length_penalty max_new_tokens",
-    "TranslationModel.source_tokens": "text",
     "TranslationModel.unknown_tokens": "text",
     "TranslationModel.evaluate": "pairs beams length_penalty",
     "config_for_text": "paths overrides",

@@ -155,7 +155,7 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(runs_folder, t
     assert len(losses[0]) == 2 and losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["lora", "pairs"])
+@pytest.mark.parametrize("name", ["lora", pytest.param("pairs", marks=pytest.mark.slow)])
 def test_finished_runs_are_trained_further(runs_folder, name, tmp_path, no_export, without_xla):
     path = shutil.copytree(runs_folder / name, tmp_path / name)
     resumed = minigpt.resume(path, ["training.epochs=3"])

@@ -92,12 +92,12 @@ def test_a_long_dialogue_is_divided_between_turns():
     long = dialogue(ROLES, 3, 2, 3, 2, 3, 2)
     turn = len(long) // 3
     found = packed(ROLES, [dialogue(ROLES, 1, 1, start=90), long], 2 * turn)
-    spans = found.segments.spans
+    spans = found.spans
     assert (spans[:, 1] - spans[:, 0]).tolist() == [5, 2 * turn, turn]
-    assert (found.segments.divided, found.segments.left_out) == (1, 0)
+    assert (found.divided, found.left_out) == (1, 0)
     # A turn that does not fit is left out.
     found = packed(ROLES, [dialogue(ROLES, 3, 2, 30, 2, 3, 2)], 2 * turn)
-    assert (found.segments.divided, found.segments.left_out) == (1, 35)
+    assert (found.divided, found.left_out) == (1, 35)
     assert learned(found) == [END, END, 13, 14, 50, 51]
     np.testing.assert_array_equal(
         found.target_counts(60), np.bincount(learned(found), minlength=60)

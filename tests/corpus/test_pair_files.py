@@ -65,7 +65,7 @@ def test_numbers_that_cannot_be_met():
         split_pairs(same, 0.1, None)
     one = documents_of([("a", "b")])
     for val_pairs in (1, 7, None):
-        with pytest.raises(UserError, match="should be less than the number of pairs, 1"):
+        with pytest.raises(UserError, match="cannot be met: of 1 pairs"):
             split_pairs(one, 0.1, val_pairs)
 
 

@@ -14,7 +14,7 @@ import zstandard
 
 from minigpt.corpus import rows
 from minigpt.corpus.documents import ingest
-from minigpt.corpus.text_files import TextFiles, read_texts
+from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 
 TEXTS = ["one", 'two, "quoted"\nand a second\rline', "drei ä ☃", "\ufefffour\r\n"]
@@ -94,7 +94,7 @@ def test_a_folder_of_datasets_is_read_by_its_state(tmp_path):
     # In the order of the names, as every folder.
     assert read(tmp_path / "both") == [TEXTS[2], *TEXTS[:2]]
     (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
-    with pytest.raises(UserError, match=r"data-00001-of-00002\.arrow: no such file"):
+    with pytest.raises(UserError, match=r"data-00001-of-00002\.arrow: not a regular file"):
         read(tmp_path / "saved")
     # Another program's state.json.
     write(tmp_path / "both" / "test" / "state.json", '{"_data_files": [3]}')
@@ -107,9 +107,9 @@ def test_the_column_is_named_once(tmp_path, messages):
     with pytest.raises(UserError, match="'c'"):
         read(lines, field="c")
     files = [save(tmp_path, kind, name="review") for kind in (".csv", ".jsonl", ".parquet")]
-    assert len(read_texts(files)) == 12
+    assert len(TextFiles(files).read()) == 12
     assert messages() == [f"{files[0]} and 2 more: the texts are those of the column 'review'"]
-    assert len(read_texts(files, field="review")) == 12 and messages() == []
+    assert len(TextFiles(files, field="review").read()) == 12 and messages() == []
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_errors_of_pyarrow_are_one_line(tmp_path, monkeypatch, kind):
 
     monkeypatch.setattr(pyarrow.parquet, "ParquetFile", fail)
     monkeypatch.setattr(pyarrow.ipc, "open_file", fail)
-    with pytest.raises(UserError, match=r"file: no memory$") as error:
+    with pytest.raises(UserError, match="no memory") as error:
         read(path)
     assert str(path) in str(error.value)
 

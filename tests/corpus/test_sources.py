@@ -72,14 +72,14 @@ def test_broken_imdb_archives(tmp_path):
     review = "aclImdb/train/pos/1_9.txt"
     with pytest.raises(UserError, match="contains no IMDB reviews"):
         texts_of(imdb(path, [("other.txt", b"x")]))
-    with pytest.raises(UserError, match=review):
+    with pytest.raises(UserError, match="utf-8"):
         texts_of(imdb(path, [(review, b"ab\xff")]))
     imdb(path, [(review, bytes(range(128)) * 1000)])
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(UserError, match=r"not a readable \.tar\.gz"):
+    with pytest.raises(UserError, match="not a readable archive"):
         texts_of(downloaded("imdb", path))
     path.write_bytes(b"text")
-    with pytest.raises(UserError, match=r"not a readable \.tar\.gz"):
+    with pytest.raises(UserError, match="not a readable archive"):
         texts_of(downloaded("imdb", path))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from minigpt.corpus import rows
 from minigpt.corpus.documents import ingest
-from minigpt.corpus.text_files import TextFiles, read_texts
+from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 
 
@@ -76,7 +76,7 @@ def private(tmp_path):
 
 
 def test_hidden_files_and_links_out_of_a_folder_are_skipped_and_counted(private, messages):
-    assert read_texts([private]).bytes == 2
+    assert TextFiles([private]).read().bytes == 2
     assert read(private) == ["a", "b"]
     (line,) = messages()
     for count in ("hidden files (5)", "run directories (1)", "out of the folder (4)"):
@@ -90,7 +90,7 @@ def test_hidden_files_and_links_that_are_named_are_read(private, messages):
     assert read(link(private.parent / "alias", private)) == ["a", "b"]
     assert read(private / "sub" / "run") == ["c", '{"text": "c"}']
     # Those that are named are not among the skipped.
-    assert read_texts([private, private / ".env.txt", private / "outside"]).bytes == 14
+    assert TextFiles([private, private / ".env.txt", private / "outside"]).read().bytes == 14
     (line,) = messages()
     for count in ("hidden files (4)", "run directories (1)", "out of the folder (1)"):
         assert count in line
@@ -113,7 +113,7 @@ def test_broken_links(tmp_path):
     write(tmp_path / "a.txt", "a")
     broken = link(tmp_path / "b.txt", "missing.txt")
     circle = link(tmp_path / "c.txt", "c.txt")
-    expected = tuple(f"{path}: a broken link" for path in (broken, circle))
+    expected = tuple(f"{path}: not a regular file" for path in (broken, circle))
     assert problems(tmp_path) == expected
     link(tmp_path / ".d.txt", "missing.txt")
     assert problems(tmp_path) == expected

@@ -31,4 +31,4 @@ def test_only_long_pairs_are_refused(tokenizer):
     pairs = pairs_of(tokenizer, "abcabc", "a", "a", "abcab")
     assert not np.any(pairs.fits)
     with pytest.raises(UserError, match=r"model\.max_len = 4"):
-        PairEvaluator(None, tokenizer, pairs, 8)
+        PairEvaluator(None, tokenizer, pairs, 8, None)

@@ -7,7 +7,7 @@ import pytest
 
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import Part
-from minigpt.evaluation import baselines, pair_baselines, score
+from minigpt.evaluation.scores import baselines, pair_baselines, score
 
 IDS = np.array([1, 2, 2, 3, 1, 2, 1], np.uint16)
 

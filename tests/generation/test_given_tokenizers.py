@@ -1,6 +1,7 @@
 """Tokenizers of other libraries under `TextGenerator`, as docs/python-api.md shows them."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -89,7 +90,7 @@ def test_tensorflow_text(pieces, monkeypatch):
     processor = sentencepiece.SentencePieceProcessor(str(pieces))
     assert generator.prompts[0].ids.tolist() == processor.encode("this movie is")
     roof = processor.piece_to_id("▁roof")
-    generator.sampling = generator.sampling.model_copy(update={"top_k": 1})
+    generator.sampling = replace(generator.sampling, top_k=1)
     ((prompt, text),) = sampled(generator, favoring(V, V + 1, roof))
     assert (prompt, text) == ("this movie is", " roof" * 40)
 
@@ -110,7 +111,7 @@ def test_transformers(tmp_path, monkeypatch):
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained, **names)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     generator = run(documented("AutoTokenizer"), tmp_path, monkeypatch)
-    generator.sampling = generator.sampling.model_copy(update={"top_k": 1})
+    generator.sampling = replace(generator.sampling, top_k=1)
     assert generator.prompts[0].ids.tolist() == tokenizer.encode("this movie is")
     on = tokenizer.convert_tokens_to_ids("Ġon")
     never = [tokenizer.convert_tokens_to_ids(name) for name in ("<unk>", "<s>", "<pad>")]

@@ -39,9 +39,9 @@ def test_seeds_may_be_an_array(opened):
     assert [sample.seed for sample in found] == [1, 2]
     assert opened.samples("Ana", 5, seed=np.array([1]))[0].seed == 1
     assert all(type(sample.seed) is int for sample in found)
-    with pytest.raises(ValueError, match="`seed`"):
+    with pytest.raises(TypeError, match="`seed`"):
         opened.samples("Ana", seed=np.array([1, 2]))
-    with pytest.raises(ValueError, match="`seed`"):
+    with pytest.raises(TypeError, match="`seed`"):
         opened.samples(["Ana", "Ana"], seed=np.array([[1, 2]]))
 
 
@@ -55,9 +55,7 @@ def test_load_takes_a_run_or_a_path(run):
 def test_token_ids_are_integers_of_the_vocabulary(opened, method):
     call = getattr(opened, method)
     assert call([[5, 6, 7]]).shape[:2] == (1, 3)
-    with pytest.raises(TypeError, match="`token_ids`"):
-        call([[5.0, 6.0]])
-    for wrong in ([5, 6], np.zeros((1, 17), int), [[5, -1]], [[5, 320]], [[2**40]]):
+    for wrong in ([[5.0, 6.0]], [5, 6], np.zeros((1, 17), int), [[5, -1]], [[5, 320]], [[2**40]]):
         with pytest.raises(ValueError, match="`token_ids`"):
             call(wrong)
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from minigpt.generation.translation import Translator, translate_ids
+from minigpt.generation.translation import Translator
 from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
 
 START, END = 1, 2
@@ -51,7 +51,7 @@ def greedy_by_full_passes(model, source, most):
 
 
 def test_greedy_equals_full_passes(model, translator):
-    found = translate_ids(translator, SOURCES, 6)
+    found = translator.translate_all(SOURCES, 6)
     expected = [greedy_by_full_passes(model, source, 6) for source in SOURCES]
     assert [ids.tolist() for ids in found] == expected
     assert any(expected) and len({len(ids) for ids in expected}) > 1
@@ -59,9 +59,9 @@ def test_greedy_equals_full_passes(model, translator):
 
 def test_a_sentence_does_not_depend_on_its_batch(translator):
     for beams in (1, 3):
-        together = translate_ids(translator, SOURCES, 6, beams)
+        together = translator.translate_all(SOURCES, 6, beams)
         for source, ids in zip(SOURCES, together, strict=True):
-            (alone,) = translate_ids(translator, [source], 6, beams)
+            (alone,) = translator.translate_all([source], 6, beams)
             assert alone.tolist() == ids.tolist()
 
 
@@ -69,7 +69,7 @@ def test_enough_beams_find_the_best_of_all(model, translator):
     """Against all targets of at most 3 tokens, enumerated; longer ones are cut."""
     drawable = [token for token in range(VOCAB_SIZE) if token not in (0, 1, END)]
     all_of = np.array(list(itertools.product(drawable, repeat=3)))
-    found = translate_ids(translator, SOURCES, 3, 150, 1.0)
+    found = translator.translate_all(SOURCES, 3, 150, 1.0)
     for source, ids in zip(SOURCES, found, strict=True):
         scores = log_probabilities(model, source, all_of)
         chosen = np.take_along_axis(scores, all_of[:, :, None], axis=2)[:, :, 0].cumsum(axis=1)
@@ -85,7 +85,7 @@ def test_enough_beams_find_the_best_of_all(model, translator):
 
 
 def test_no_sources_and_no_tokens(translator):
-    assert translate_ids(translator, [], 5) == []
+    assert translator.translate_all([], 5) == []
     for beams in (1, 2):
-        (found,) = translate_ids(translator, SOURCES[:1], 0, beams)
+        (found,) = translator.translate_all(SOURCES[:1], 0, beams)
         assert found.tolist() == []

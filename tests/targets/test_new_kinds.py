@@ -1,5 +1,7 @@
 """A tokenizer, an activation, a position and a norm that a contributor adds, and what the targets say."""
 
+import pytest
+
 from tests.extending import ExtendedPackage
 
 # Runs in a copy of the package with the examples of the documents.
@@ -55,6 +57,7 @@ for each in TARGETS:
 """
 
 
+@pytest.mark.slow
 def test_new_kinds_have_one_line_and_train_sample_and_export(tmp_path):
     package = ExtendedPackage(tmp_path)
     package.apply("adding-to-the-model.md")

@@ -8,8 +8,7 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.chat import ChatFormat, answers, check_messages, find
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.word import WordTokenizer
 
 TEXTS = ["one two three, and a user", "two and two <|user|> assistant", "é one"] * 20
@@ -71,18 +70,15 @@ def test_a_saved_tokenizer_has_its_roles(plain, tmp_path):
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
-        ([], "at least one message"),
-        (["hi"], "message 1: should be an object"),
-        ([{"role": "tool", "content": "a"}], "role = 'tool': should be system, user or assistant"),
-        ([{"role": "user", "content": 3}], "message 1: content: should be text"),
-        (
-            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]}],
-            "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
-        ),
+        ([], "the last one"),
+        (["hi"], "message 1"),
+        ([{"role": "tool", "content": "a"}], "message 1.*'tool'"),
+        ([{"role": "user", "content": 3}], "message 1"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "message 1.*'image_url'"),
         ([{"role": "assistant", "content": "a"}], "message 1: role = 'assistant'"),
         ([{"role": "user", "content": "a"}] * 2, "message 2: role = 'user'"),
         ([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}], "message 2"),
-        ([{"role": "system", "content": "a"}], "the last message: should be of the role 'user'"),
+        ([{"role": "system", "content": "a"}], "the last one should be of the role 'user'"),
     ],
 )
 def test_messages_in_a_wrong_order_are_refused(messages, problem):

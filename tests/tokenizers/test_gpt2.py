@@ -14,7 +14,7 @@ import tensorflow as tf
 from minigpt.config import load_config
 from minigpt.corpus.token_store import given_tokenizer, open_corpus
 from minigpt.errors import UserError
-from minigpt.tokenizers import grouping, load_tokenizer
+from minigpt.tokenizers import base, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import twenty_thousand
@@ -89,8 +89,8 @@ def test_single_bytes_are_only_decoded(tokenizer):
 def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
-    monkeypatch.setattr(grouping, "PART_SIZE", 3)
-    monkeypatch.setattr(grouping, "GROUP_SIZE", 10)
+    monkeypatch.setattr(base, "PART_SIZE", 3)
+    monkeypatch.setattr(base, "GROUP_SIZE", 10)
     np.testing.assert_array_equal(tokenizer.encode(text), whole)
 
 
@@ -154,11 +154,11 @@ UNCHANGED = dict
         (without(MERGED), list, "encoder.json"),
         (UNCHANGED, lambda lines: lines[:-20], "vocab.bpe"),
         (UNCHANGED, lambda lines: [lines[0], *lines[:0:-1]], "vocab.bpe"),
-        (UNCHANGED, lambda lines: [*lines[:4], "abc", *lines[5:]], "line 5"),
+        (UNCHANGED, lambda lines: [*lines[:4], "abc", *lines[5:]], "two tokens"),
         (without("é"), list, "256 bytes"),
         (without("<|endoftext|>"), list, "end token"),
         (lambda tokens: tokens | {"a b": 9999}, list, "'a b'"),
-        (lambda tokens: tokens | {"zz": 5}, list, "same id"),
+        (lambda tokens: tokens | {"zz": 5}, list, "zz"),
     ],
 )
 def test_files_that_do_not_fit_each_other_are_refused(encoder, merges, named):
@@ -188,5 +188,5 @@ def test_unused_ids_are_never_drawn():
     assert padded.never_sampled_ids == (400, 401) and padded.end_id == 399
     assert padded.decode([401, *LINES[0][1], 400]) == LINES[0][0]
     assert padded.encode("<pad>").tolist() == tokenizer.encode("<pad>").tolist()
-    with pytest.raises(UserError, match="has the id 399; should be below"):
+    with pytest.raises(UserError, match="different ids below 399"):
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)

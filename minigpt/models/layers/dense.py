@@ -25,12 +25,6 @@ class Dense(keras.layers.Dense):
             outputs = ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def quantize(
-        self, mode: str | None = None, type_check: bool = True, config: Any = None
-    ) -> None:
-        # Keras refuses subclasses, in case they compute something else.
-        super().quantize(mode, type_check=False, config=config)
-
 
 def prevent_fusion(product: Any) -> Any:
     """Returns the same numbers. XLA does not fuse a product that has two consumers."""

@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import wasmtime
 
+from minigpt.config.sampling import Settings
 from minigpt.errors import UserError
-from minigpt.targets.gguf.settings import Settings
 
 # The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
 _CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
@@ -63,25 +63,26 @@ class Engine:
 
     Args:
       path: a portable file, or a page that `minigpt export` wrote.
-      content: the bytes of the portable file; None: those at the path.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
+    Attributes:
+      current: the text that it continues, for its users.
     """
 
-    def __init__(self, path: Path, content: bytes | None = None) -> None:
+    current: object = None
+
+    def __init__(self, path: Path) -> None:
         engine, module = _module()
-        # For messages.
-        self._path: Path | str = path
+        self._path = path  # For messages.
         self._store = wasmtime.Store(engine)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
         self._banned: tuple[int, ...] | None = None
         try:
-            address, size = self._load(path) if content is None else self._write(content)
-            self._size = size
+            address, self._size = self._load(path)
             # Before the engine brings the weights into another form in place.
-            is_whole = _matches_checksum(self._view(address, size))
-            self._checked("open_file", address, size)
+            is_whole = _matches_checksum(self._view(address, self._size))
+            self._checked("open_file", address, self._size)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
         if not is_whole:
@@ -95,42 +96,32 @@ class Engine:
             size = path.stat().st_size
             address: int = self._checked("allocate", size)
             # Directly into the engine's memory: large files are not copied.
-            read = file.readinto(self._view(address, size).data)
-        if read != size:
-            raise EngineError(f"{self._path}: changed while it was read")
+            file.readinto(self._view(address, size).data)
         return address, size
 
     def _model_of(self, page: bytes) -> bytes:
-        if not (parts := _MODEL.findall(page)):
-            expected = "should be a page that `minigpt export` wrote"
-            raise EngineError(f"{self._path}: has no model; {expected}")
-        self._path = f"{self._path}: its model"
         try:
-            return b"".join(map(base64.b64decode, parts))
-        except ValueError:
-            raise EngineError(f"{self._path}: damaged, not base64") from None
+            if parts := _MODEL.findall(page):
+                return b"".join(map(base64.b64decode, parts))
+        except ValueError:  # It is damaged, and no longer base64.
+            pass
+        expected = "should be a page that `minigpt export` wrote"
+        raise EngineError(f"{self._path}: has no model; {expected}")
 
     def key(self, name: str) -> Any:
-        """Returns the value of a key: a number, a string or an array; None if there is none.
-
-        Raises:
-          UserError: the value has another type, or a string is not UTF-8.
-        """
+        """Returns the value of a key: a number, a string or an array; None if there is none."""
         with self._released():
             address = self._call("find_key", *self._write(name.encode()))
             if not address:
                 return None
             _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
             content = self._view(data, size).copy()
-        if kind == _STRING and not is_array:
-            try:
+        with suppress(UnicodeDecodeError, KeyError):
+            if kind == _STRING and not is_array:
                 return content.tobytes().decode()
-            except UnicodeDecodeError:
-                raise EngineError(f"{self._path}: the key {name} is not UTF-8") from None
-        if kind not in _DTYPES:
-            raise EngineError(f"{self._path}: the key {name} has a value of another type")
-        values = content.view(_DTYPES[kind])
-        return values[:count] if is_array else values[0].item()
+            values = content.view(_DTYPES[kind])
+            return values[:count] if is_array else values[0].item()
+        raise EngineError(f"{self._path}: the value of the key {name} cannot be read")
 
     @property
     def weight_count(self) -> int:
@@ -139,11 +130,7 @@ class Engine:
         return count
 
     def encode(self, text: str) -> tuple[np.ndarray, int]:
-        """Encodes a text.
-
-        Returns:
-          int32[T], the token ids; and the number of words or characters that are not in the vocabulary.
-        """
+        """Returns int32[T], and the number of words or characters that are not in the vocabulary."""
         with self._released():
             encoded = self._checked("encode_text", *self._write(text.encode()))
             address, count, unknown = self._view(encoded, 12).view("<u4").tolist()
@@ -158,12 +145,9 @@ class Engine:
             self._banned = tuple(settings.banned_tokens)
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
-        """Starts the continuation of a text.
+        """Starts the continuation of a text, whose last `added` ids are new tokens.
 
-        Args:
-          ids: the prompt, and the new tokens of an earlier continuation.
-          max_new_tokens: maximum number of new tokens, earlier ones included.
-          added: how many of the ids are new tokens.
+        `max_new_tokens` limits these and those that follow.
         """
         self._start("start", ids, added, max_new_tokens)
 
@@ -197,25 +181,12 @@ class Engine:
         return self._view(end - 4 * added, 4 * added).view("<i4").tolist()
 
     def score(self, ids: Sequence[int] | np.ndarray, vocab_size: int) -> np.ndarray:
-        """Scores every next token of a text.
-
-        Args:
-          ids: int32[T], T ≤ max_len.
-          vocab_size: V.
-        Returns:
-          float32[T, V].
-        """
+        """Scores every next token of a text: int32[T], T ≤ max_len → float32[T, V]."""
         scores = self._read_text("score", ids, 4 * len(ids) * vocab_size).view("<f4")
         return scores.reshape(len(ids), vocab_size)
 
     def mean_latent(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Computes the mean of the latents, the input of the head, over the tokens of a text.
-
-        Args:
-          ids: int32[T], 1 ≤ T ≤ max_len.
-        Returns:
-          float32[D].
-        """
+        """Returns float32[D], the mean over int32[T], 1 ≤ T ≤ max_len, of the latents, the head's input."""
         embed_dim = self.key("minigpt.model.embed_dim")
         return self._read_text("mean_latent", ids, 4 * embed_dim).view("<f4")
 
@@ -233,16 +204,12 @@ class Engine:
         Args:
           ids: int32[T], the tokens of the text.
           length: tokens of a window, less than T and at most max_len.
-          batch_size: windows of a step.
-          seed: of the draws of windows.
-          learning_rate: of Adam.
+          batch_size, seed, learning_rate: see `PortableTextModel.learn`.
         Yields:
           A function that makes a step: it returns the mean loss of the windows before the step, in nats.
-          The model has the new weights after each step. It raises a `UserError` if the loss is not finite;
-          the weights are those of the step before.
+          It raises a `UserError` if the loss is not finite; the weights are those of the step before.
         Raises:
-          UserError: there is not enough memory, the model translates, or the file was written by an
-            earlier version.
+          UserError: there is not enough memory, or the model translates.
         """
         self._call("finish")
         self._checked(
@@ -261,11 +228,7 @@ class Engine:
             self._call("close_learning")
 
     def file(self) -> bytes:
-        """Returns the file with the weights that the model has now.
-
-        Raises:
-          UserError: there is not enough memory, or the model translates.
-        """
+        """Returns the file with the weights that the model has now; a model that translates has none."""
         with self._released():
             return self._view(self._checked("current_file"), self._size).tobytes()
 
@@ -313,8 +276,6 @@ class Engine:
     def _view(self, address: int, size: int) -> np.ndarray:
         """uint8[size], the memory at an address. Valid until the engine is called: its memory may move."""
         end = self._memory.data_len(self._store)
-        if address + size > end:
-            raise RuntimeError("an address is outside the memory of the engine")
         memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
         return memory[address : address + size]
 
@@ -350,14 +311,7 @@ class BatchEngine(Engine):
     """
 
     def open_batch(self, slots: int, most_tokens: int) -> None:
-        """Takes the memory for texts.
-
-        Args:
-          slots: how many texts.
-          most_tokens: the maximum number of tokens of a text: prompt, at least 1, and new tokens.
-        Raises:
-          UserError: there is not enough memory, or the model does not continue text.
-        """
+        """Takes the memory for texts of up to `most_tokens` tokens: prompt, at least 1, and new tokens."""
         self._checked("open_batch", slots, most_tokens)
         self._slots = slots
 
@@ -376,8 +330,7 @@ class BatchEngine(Engine):
         """Starts a text in place of the one that is in a slot.
 
         Args:
-          slot: the number of the slot.
-          ids: the prompt.
+          slot, ids: the number of the slot, and the prompt.
           settings: how the text is continued; without stop strings and beams.
           seed: the seed of its draws.
           biases: token → what is added to its logit; -inf bans it.

@@ -79,13 +79,13 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
 
 def _weights(run: Run) -> list[np.ndarray]:
     """Returns the weights of the best model in the order of `model.weights`."""
-    if run.config.training.lora_rank is None and any(checkpoint_paths(run.checkpoints_folder)):
+    name = _best_name(run)
+    if run.config.training.lora_rank is None and name:
         if not run.model_file.is_file():
             return _weights_of(run.best_checkpoint().arrays)
         # If the checkpoint is damaged, model.keras has the weights.
         with suppress(BrokenCheckpointError):
-            if name := _best_name(run):
-                return _weights_of(read_checkpoint(run.checkpoints_folder / name).arrays)
+            return _weights_of(read_checkpoint(run.checkpoints_folder / name).arrays)
     if not run.model_file.is_file():
         run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
     # Imported through the package, which hides TensorFlow's log.

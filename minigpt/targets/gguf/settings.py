@@ -1,74 +1,10 @@
-"""Sampling settings of portable files: the rows of `config.sampling.SETTINGS`, without pydantic."""
+"""What portable files lack of the sampling settings: see `config.sampling`."""
 
-import math
-import numbers
-import operator
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
-from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Setting
-from minigpt.errors import ArgumentProblem, UserError, nearest
-
-_COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
-    ">=": (operator.ge, "greater than or equal to"),
-    ">": (operator.gt, "greater than"),
-    "<=": (operator.le, "less than or equal to"),
-    "<": (operator.lt, "less than"),
-}
-_KINDS: dict[Any, tuple[Any, str]] = {
-    int: (numbers.Integral, "integer"),
-    float: (numbers.Real, "number"),
-    str: (str, "string"),
-}
-# The settings that concern one text.
-_KNOWN = [setting for setting in SETTINGS if setting.role != "training"]
-_WITHOUT_EFFECT = {setting.name for setting in SETTINGS if setting not in _KNOWN}
-
-
-class Settings(SimpleNamespace):
-    """How a text is continued; the attributes and their meaning are those of `[sampling]`.
-
-    Numbers have the type of their setting: WebAssembly distinguishes integers. A seed is checked, but is no
-    attribute: each text has its own.
-
-    Raises:
-      UserError: a name is unknown, or a value cannot be used.
-    """
-
-    def __init__(self, **values: Any) -> None:
-        known = [setting.name for setting in _KNOWN]
-        problems = [
-            ArgumentProblem(name, value, f"unknown setting{nearest(name, known)}")
-            for name, value in values.items()
-            if name not in known
-        ]
-        for setting in _KNOWN:
-            value = values.get(setting.name, setting.default)
-            # NumPy's numbers and arrays become those of Python.
-            value = value.tolist() if hasattr(value, "tolist") else value
-            if found := _problems(setting, value):
-                problems += found
-            elif setting.name != "seed":
-                convert = list if isinstance(value, list | tuple) else setting.type
-                setattr(self, setting.name, convert(value))
-        if problems:
-            raise UserError(*problems)
-
-    @property
-    def numbers(self) -> list[float]:
-        """The arguments of the engine, in its order: `SAMPLING_PARAMETERS`, without the seed."""
-        taken = (setting.name for setting in DISTRIBUTION if "gguf" in setting.formats)
-        return [getattr(self, name) for name in taken]
-
-
-def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Returns checked settings; those of `[sampling]` that do not concern one text are left out.
-
-    Raises:
-      UserError: a name is unknown, or a value cannot be used.
-    """
-    return Settings(**{n: value for n, value in values.items() if n not in _WITHOUT_EFFECT})
+from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
+from minigpt.errors import ArgumentProblem
 
 
 def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem]:
@@ -78,7 +14,7 @@ def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem
       values: setting → value; others have their defaults.
       has: the end of the line: what has it.
     """
-    given = ((setting, values.get(setting.name, setting.default)) for setting in _KNOWN)
+    given = ((setting, values.get(setting.name, setting.default)) for setting in SETTINGS)
     return [
         ArgumentProblem(setting.name, value, f"should be {setting.neutral}: {_lack(setting)}{has}")
         for setting, value in given
@@ -96,32 +32,3 @@ def ignored_settings(values: Mapping[str, Any]) -> list[str]:
 
 def _lack(setting: Setting) -> str:
     return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"
-
-
-def _problems(setting: Setting, values: Any) -> list[ArgumentProblem]:
-    if setting.type in _KINDS:
-        elements, kind = [values], setting.type
-    elif isinstance(values, list | tuple):
-        elements, (kind,) = list(values), setting.type.__args__
-    else:
-        return [ArgumentProblem(setting.name, values, "should be a valid list")]
-    found = ((value, _problem(kind, setting.limits(), value)) for value in elements)
-    return [ArgumentProblem(setting.name, value, problem) for value, problem in found if problem]
-
-
-def _problem(kind: Any, limits: list[tuple[str, float]], value: Any) -> str | None:
-    """Returns what is wrong with a value; the limits of a string are those of its length."""
-    types, name = _KINDS[kind]
-    if isinstance(value, bool) or not isinstance(value, types):
-        return f"should be a valid {name}"
-    try:
-        size: Any = len(value) if isinstance(value, str) else value
-        if not math.isfinite(size):
-            return "should be a finite number"
-    except OverflowError:  # An integer that no float can hold.
-        return f"should be a valid {name}"
-    for comparison, limit in limits:
-        holds, words = _COMPARISONS[comparison]
-        if not holds(size, limit):
-            return f"should be {words} {limit}{' characters' if kind is str else ''}"
-    return None

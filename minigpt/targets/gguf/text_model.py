@@ -3,29 +3,24 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.controls import Controls
-from minigpt.generation.prompts import (
-    Prompt,
-    banned_token_problems,
-    check_prompt,
-    check_seeds,
-    shortened,
-)
+from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.targets.gguf.settings import engine_problems
+from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked, strings
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:
@@ -93,7 +88,7 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
-        return [self.encode(text) for text in strings(texts)]
+        return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
         for text in texts:
@@ -133,7 +128,6 @@ class PortableModel(ModelWithTokenizer):
     def __init__(self, engine: Engine, path: Path) -> None:
         self.parameters = engine.weight_count
         self._engine, self._path = engine, path
-        self._has_learned = False
         # The engine has one memory. Threads take turns.
         self._lock = threading.RLock()
         self.tokenizer: PortableTokenizer = PortableTokenizer(engine, self._lock)
@@ -151,13 +145,6 @@ class PortableModel(ModelWithTokenizer):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._path)!r})"
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        # A copy has its own engine.
-        if not self._has_learned:
-            return minigpt.load_portable, (self._path,)
-        with self._lock:
-            return _opened, (self._path, self._engine.file())
-
     @property
     def learned_steps(self) -> int:
         """The steps by which the weights were changed after the export; 0 if they were not."""
@@ -165,30 +152,20 @@ class PortableModel(ModelWithTokenizer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration.
-
-        Raises:
-          UserError: the file is damaged.
-        """
+        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration."""
         return self._json("minigpt.config")
 
     @property
     def training(self) -> dict[str, Any]:
-        """Facts about the run, such as `val_bits_per_byte`.
-
-        Raises:
-          UserError: the file is damaged.
-        """
+        """Facts about the run, such as `val_bits_per_byte`."""
         return self._json("minigpt.training")
 
     def _json(self, name: str) -> dict[str, Any]:
-        try:
-            value = json.loads(self._texts[name])
-        except (TypeError, ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
-        return value
+        """Returns the object in a key; a `UserError` if the file is damaged."""
+        with suppress(TypeError, ValueError, RecursionError):
+            if isinstance(value := json.loads(self._texts[name]), dict):
+                return value
+        raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
 
 
 class PortableTextModel(PortableModel, BaseTextModel):
@@ -198,9 +175,6 @@ class PortableTextModel(PortableModel, BaseTextModel):
     There is no beam search. Several texts can be streamed at the same time; the engine reads a text again
     whenever it returns to it.
     """
-
-    # The text that the engine continues.
-    _current: object = None
 
     def learn(
         self,
@@ -240,7 +214,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             ids = self.tokenizer.encode(text)
             numbers = {"steps": steps, "batch_size": batch_size, "length": length, "seed": seed}
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
-            self._current, self._has_learned = None, True
+            self._engine.current = None
             losses: list[float] = []
             settings = length, int(batch_size), int(seed), float(learning_rate)
             try:
@@ -251,7 +225,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
                             break
             finally:
                 # Texts that were begun meanwhile are read again.
-                self._current = None
+                self._engine.current = None
         return losses
 
     def save(self, path: str | Path) -> None:
@@ -268,18 +242,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
             content = self._engine.file()
         replace_file(as_path("path", path), content)
 
-    def _settings(self, values: dict[str, Any]) -> Settings:
-        settings = settings_of(values)
-        problems = banned_token_problems(settings.banned_tokens, self.vocab_size)
-        problems += engine_problems(vars(settings), "; minigpt.load has")
-        if problems:
+    def _check(self, settings: Settings) -> None:
+        if problems := engine_problems(vars(settings), "; minigpt.load has"):
             raise UserError(*problems)
-        return settings
 
     def _samples(
         self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        check_seeds(seeds, number)
         return (
             self._sample(prompt, first + i, settings, controls)
             for prompt, first in zip(prompts, seeds, strict=True)
@@ -287,7 +256,6 @@ class PortableTextModel(PortableModel, BaseTextModel):
         )
 
     def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
-        check_seeds([seed], 1)
         tokens = self._tokens(prompt, seed, settings, 1, controls)
         return ContinuationText(self.tokenizer, prompt.ids, settings.stop).written(tokens)
 
@@ -305,13 +273,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
         def resume() -> bool:
             """Returns whether the engine has to read the text again."""
-            if self._current is text:
+            if self._engine.current is text:
                 return False
             # The engine has one text at a time: another one has been started since.
-            self._current = None
+            self._engine.current = None
             self._engine.set_sampling(settings, seed)
             self._engine.start(ids, settings.max_new_tokens, added)
-            self._current = text
+            self._engine.current = text
             return True
 
         process = controls.start(self.tokenizer, np.array(ids, np.int32)) if controls else None
@@ -335,13 +303,13 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         with self._lock:
-            self._current = None
+            self._engine.current = None
             rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
         return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
 
     def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
         with self._lock:
-            self._current = None
+            self._engine.current = None
             return self._engine.mean_latent(ids)
 
 
@@ -369,25 +337,18 @@ def _window(
     """Checks the arguments of `learn`. Returns the tokens of a window."""
     if isinstance(learning_rate, bool) or not isinstance(learning_rate, Real):
         raise TypeError(f"`learning_rate` must be a number. Received: {learning_rate!r}")
-    problems = []
-    if tokens < 2:
-        shown = shortened(text)
-        problems.append(ArgumentProblem("text", shown, "should have at least 2 tokens"))
     longest = max(1, min(max_len, tokens - 1))
     limits = {"steps": (1, 2**31 - 1), "batch_size": (1, 2**16), "seed": (0, 2**31 - 1)}
     limits["length"] = (1, longest)
-    for name, value in numbers.items():
-        if name == "length" and value is None:
-            continue
-        least, most = limits[name]
-        if not least <= as_integer(name, value) <= most:
-            problem = f"should be from {least} to {most}"
-            if name == "length":
-                problem += f": the text has {tokens} tokens, and the context {max_len}"
-            problems.append(ArgumentProblem(name, value, problem))
+    problems = [
+        ArgumentProblem(name, value, "should be from {} to {}".format(*limits[name]))
+        for name, value in numbers.items()
+        if value is not None and not limits[name][0] <= as_integer(name, value) <= limits[name][1]
+    ]
+    if tokens < 2:
+        problems.append(ArgumentProblem("text", shortened(text), "should have at least 2 tokens"))
     if not 0 < learning_rate < 1e38:  # The engine computes in float32.
-        problem = "should be a number above 0"
-        problems.append(ArgumentProblem("learning_rate", learning_rate, problem))
+        problems.append(ArgumentProblem("learning_rate", learning_rate, "should be above 0"))
     if problems:
         raise UserError(*problems)
     return min(longest, _WINDOW) if numbers["length"] is None else int(numbers["length"])
@@ -404,12 +365,7 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
       UserError: the file cannot be read, or is not a portable file.
       TypeError: `path` is not a path.
     """
-    return _opened(as_path("path", path))
-
-
-def _opened(
-    path: Path, content: bytes | None = None
-) -> PortableTextModel | PortableTranslationModel:
-    engine = Engine(path, content)
+    path = as_path("path", path)
+    engine = Engine(path)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)

@@ -13,8 +13,7 @@ from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from minigpt.tokenizers.vocabulary import SPACE

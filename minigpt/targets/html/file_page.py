@@ -16,15 +16,7 @@ SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
 
 
 def write_file_page(file: Path, output: Path) -> None:
-    """Writes the page of a portable file without its run.
-
-    Args:
-      file: the portable file.
-      output: the file to write.
-    Raises:
-      UserError: it is not a portable file.
-      OSError: the page cannot be written.
-    """
+    """Writes the page of a portable file without its run; a `UserError` if it is no portable file."""
     model = load_portable(file)
     with file.open("rb") as content:
         if content.read(4) != b"GGUF":
@@ -38,11 +30,7 @@ def write_document(
     output: Path,
     training_text: str | None = None,
 ) -> None:
-    """Writes a page with its facts and its models; the one called "main" is the model of the page.
-
-    Raises:
-      OSError: the page cannot be written.
-    """
+    """Writes a page with its facts and its models; the one called "main" is the model of the page."""
     before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
     content = None if training_text is None else training_text.encode()
     facts["training_text_bytes"] = None if content is None else len(content)
@@ -60,11 +48,7 @@ def write_document(
 
 
 def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
-    """Returns the facts about a portable file as JSON values; null for what only its run knows.
-
-    Raises:
-      UserError: its configuration is damaged.
-    """
+    """Returns the facts about a portable file as JSON values; null for what only its run knows."""
     config = {name: model.config.get(name) for name in ("model", "sampling")}
     if not all(isinstance(section, dict) for section in config.values()):
         raise UserError(f"{file}: minigpt.config: has no model or sampling settings")

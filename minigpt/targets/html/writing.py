@@ -84,7 +84,8 @@ def write_page(
         model = load_portable(file)
         facts, states = _run_facts(run, model, file), _snapshots(run, model, Path(folder))
         lines = read_lines(run.steps_file)
-        facts["curve"] = _curve(lines)
+        points = interval_lines(lines, _MOST_POINTS)
+        facts["curve"] = [numbers(p, ("step", "loss")) for p in points if p["loss"] is not None]
         steps = [*states, *(snapshot["step"] for snapshot in facts["snapshots"])]
         facts["snapshots"] = [{"step": step, "seconds": _seconds(lines, step)} for step in steps]
         others = {str(index): state for index, state in enumerate(states.values())}
@@ -92,13 +93,7 @@ def write_page(
 
 
 def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
-    """Returns the facts about a run and its portable file as JSON values; null for what is not known.
-
-    Args:
-      run: the run.
-      model: its portable file.
-      file: the path of that.
-    """
+    """Returns the facts about a run and its portable file as JSON values; null for what is not known."""
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
@@ -148,12 +143,7 @@ def _samples(file: Path) -> list[dict[str, Any]]:
 def _snapshots(run: Run, model: PortableModel, folder: Path) -> dict[int, bytes]:
     """Returns states of training before the best one by their step: portable files, packed.
 
-    They are the snapshots of the run, or its epochs if it has none.
-
-    Args:
-      run: the run.
-      model: its portable file.
-      folder: where temporary files may be written.
+    They are the snapshots of the run, or its epochs if it has none. `folder` is for temporary files.
     """
     if (last := count(model.training.get("step"))) is None:
         return {}
@@ -183,12 +173,6 @@ def _packed(path: Path, copy: Path) -> bytes:
     return gzip.compress(copy.read_bytes(), mtime=0)
 
 
-def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the training loss by step, at most `_MOST_POINTS` points, from the lines of steps.jsonl."""
-    found = interval_lines(lines, _MOST_POINTS)
-    return [numbers(line, ("step", "loss")) for line in found if line["loss"] is not None]
-
-
 def _seconds(lines: list[dict[str, Any]], step: int) -> float:
     """Returns the seconds of training until a step, from the lines of steps.jsonl; 0.0 if not known."""
     times = [number(line.get("seconds")) for line in interval_lines(lines) if line["step"] <= step]
@@ -201,14 +185,11 @@ def _usable(paths: list[Path], model: PortableModel) -> dict[int, Path]:
     for path in paths:
         try:
             state = load_portable(path)
-            if (state.kind, state.max_len) != (model.kind, model.max_len):
-                raise UserError(f"{path}: is another model")
-            if state.tokenizer.pieces != model.tokenizer.pieces:
-                raise UserError(f"{path}: has another vocabulary")
-            if (step := count(state.training.get("step"))) is None:
-                raise UserError(f"{path}: does not say after which update it was written")
+            step = count(state.training.get("step"))
+            both = [(m.kind, m.max_len, m.tokenizer.pieces) for m in (state, model)]
+            if both[0] != both[1] or step is None:
+                raise UserError(f"{path}: is no state of this model")
+            found[step] = path
         except UserError as error:
             LOGGER.warning("%s; the page is without this state of training", error)
-        else:
-            found[step] = path
     return found

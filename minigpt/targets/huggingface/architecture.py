@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
 from pydantic import ValidationError
 
@@ -65,8 +64,7 @@ class Architecture(abc.ABC):
       model_type: in config.json.
       classes: accepted in `architectures`; the first has a head.
       block: the value of `model.block`.
-      tokenizer_class: the tokenizer that `transformers` uses if the folder does not name one.
-      prefix: of all tensors except the head.
+        prefix: of all tensors except the head.
       tokens: the name of the token table.
       fixed: settings in config.json with the only value that is supported, which is also their default.
       vocab_size, end_id: the values of `vocab_size` and `eos_token_id` if config.json does not have them.
@@ -80,7 +78,6 @@ class Architecture(abc.ABC):
     model_type: ClassVar[str]
     classes: ClassVar[tuple[str, ...]]
     block: ClassVar[str]
-    tokenizer_class: ClassVar[str]
     prefix: ClassVar[str]
     tokens: ClassVar[str]
     fixed: ClassVar[Mapping[str, bool]]
@@ -114,15 +111,11 @@ class Architecture(abc.ABC):
         settings = {"block": self.block}
         settings |= {key: content.get(*entry) for key, entry in self.entries.items()}
         settings |= self.read_settings(content, refuse)
-        activation = settings["activation"]
-        settings["activation"] = ACTIVATIONS.get(str(activation), activation)
-        if str(activation) not in ACTIVATIONS:
-            refuse(
-                self.entries["activation"][0],
-                activation,
-                f"should be one of {', '.join(ACTIVATIONS)}",
-            )
-            del settings["activation"]
+        if (activation := str(settings.pop("activation"))) in ACTIVATIONS:
+            settings["activation"] = ACTIVATIONS[activation]
+        else:
+            known = f"should be one of {', '.join(ACTIVATIONS)}"
+            refuse(self.entries["activation"][0], activation, known)
         vocab_size = content.get("vocab_size", self.vocab_size)
         if type(vocab_size) is not int or vocab_size < 1:
             refuse("vocab_size", vocab_size, "should be a whole number of at least 1")
@@ -133,8 +126,7 @@ class Architecture(abc.ABC):
                 found = details.get("ctx", {})  # Of settings that do not suit each other.
                 setting = str(found.get("setting") or next(iter(details["loc"]), "kind"))
                 name = self.entries.get(setting, (f"model.{setting}",))[0]
-                value = found.get("value", details["input"])
-                refuse(name, value, details["msg"].removeprefix("Input "))
+                refuse(name, found.get("value", details["input"]), details["msg"])
         if problems:
             raise UserError(*problems)
         end_id = content.get("eos_token_id", self.end_id)
@@ -156,13 +148,7 @@ class Architecture(abc.ABC):
     def config_json(
         self, config: TransformerConfig, vocab_size: int, end_id: int
     ) -> dict[str, Any]:
-        """Returns the content of config.json for a model without `export_problems`.
-
-        Args:
-          config: the description of a GPT.
-          vocab_size: V.
-          end_id: the id of the end token, which is before and after every document.
-        """
+        """Returns the content of config.json for a model without `export_problems`."""
         config = config.resolved()
         names = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
         values = config.model_dump() | {"activation": names[config.activation]}
@@ -180,11 +166,7 @@ class Architecture(abc.ABC):
 
     @abc.abstractmethod
     def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        """Returns the settings of config.json that are neither `entries` nor `fixed`.
-
-        Args:
-          config: the description of a GPT, resolved.
-        """
+        """Returns the settings of config.json that are neither `entries` nor `fixed`."""
 
     def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
         """Returns the shape and the variable of every tensor.
@@ -198,41 +180,25 @@ class Architecture(abc.ABC):
 
     @abc.abstractmethod
     def inner_layout(self, config: TransformerConfig) -> Layout:
-        """Returns the layout without token table and head.
-
-        Args:
-          config: the description of a GPT, resolved.
-        """
+        """Returns the layout without token table and head; `config` is resolved."""
 
     def is_transposed(self, name: str) -> bool:
         """Returns whether a tensor is [out, in]; kernels in Keras are [in, out]."""
         return name == HEAD
 
     def export_problems(self, config: TransformerConfig) -> list[str]:
-        """Returns one line for each setting that the architecture does not have.
-
-        Args:
-          config: the description of a GPT.
-        """
-        required = {
-            **{
-                name: field.get_default(call_default_factory=True)
-                for name, field in type(config).model_fields.items()
-            },
-            **self.required_settings(config),
-        }
+        """Returns one line for each setting that the architecture does not have."""
+        fields = type(config).model_fields.items()
+        required = {name: field.get_default(call_default_factory=True) for name, field in fields}
+        required |= self.required_settings(config)
         actual = config.resolved().model_dump()
-        problems = []
+        problems = [
+            f"model.{name} = {actual[name]!r}: {self.name} has {required[name]!r}"
+            for name in sorted(required.keys() - {*self.others, *_OTHERS, *self.entries})
+            if actual[name] != required[name]
+        ]
         if config.activation not in ACTIVATIONS.values():
-            problems.append(
-                f"model.activation = {config.activation!r}: transformers' {self.name} has none"
-            )
-        expressed = {*self.others, *_OTHERS, *self.entries}
-        for name in sorted(required.keys() - expressed):
-            if actual[name] != required[name]:
-                expected = required[name]
-                shown = f"{expected:g}" if isinstance(expected, float) else repr(expected)
-                problems.append(f"model.{name} = {actual[name]!r}: {self.name} has {shown}")
+            problems.insert(0, f"model.activation = {config.activation!r}: {self.name} has none")
         if any(actual[name] != value for name, value in NO_ADDITIONS.items()):
             problems.append("train with model.standard_parts = true")
         return problems
@@ -244,12 +210,7 @@ class Architecture(abc.ABC):
         return {name: shape for name, (shape, _) in self.layout(config, vocab_size).items()}
 
     def assign(self, model: GPT, read: Callable[[str], np.ndarray]) -> None:
-        """Copies tensors into a model, one variable at a time.
-
-        Args:
-          model: a model of this architecture.
-          read: returns the tensor with a name.
-        """
+        """Copies tensors, which `read` returns by their names, into a model of this architecture."""
         for names, variable in self.variables(model):
             values = [read(name).T if self.is_transposed(name) else read(name) for name in names]
             variable.assign(values[0] if len(values) == 1 else np.concatenate(values, axis=-1))
@@ -263,16 +224,11 @@ class Architecture(abc.ABC):
         written = {}
         for names, variable in self.variables(model):
             widths = [shapes[name][0 if self.is_transposed(name) else -1] for name in names]
-            value = (
-                np.zeros(sum(widths), "float32")
-                if variable is None
-                else keras.ops.convert_to_numpy(variable)
-            )
-            parts = np.split(value, np.cumsum(widths)[:-1], axis=-1)
+            whole = np.zeros(sum(widths), "float32") if variable is None else np.array(variable)
+            parts = np.split(whole, np.cumsum(widths)[:-1], axis=-1)
             for name, part in zip(names, parts, strict=True):
-                tensor = part.T if self.is_transposed(name) else part
                 stored = name if name == HEAD else self.prefix + name
-                written[stored] = np.ascontiguousarray(tensor)
+                written[stored] = np.ascontiguousarray(part.T if self.is_transposed(name) else part)
         return written
 
     def variables(self, model: GPT) -> list[tuple[list[str], Any]]:

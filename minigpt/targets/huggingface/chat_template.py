@@ -18,7 +18,6 @@ from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.chat import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
-_MOST = 200_000
 # The special tokens whose value is the end token in an exported folder.
 _NAMES = ("bos_token", "eos_token", "unk_token")
 _MARKS = ("Qxz1k", "Qxz2k", "Qxz3k", "Qxz4k", "Qxz5k")
@@ -59,16 +58,8 @@ def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
     template = settings.get("chat_template")
     if (file := folder / "chat_template.jinja").is_file():
         template = read_file(file).decode("utf-8", "replace")
-    elif (file := folder / "chat_template.json").is_file() and template is None:
-        try:
-            template = json.loads(read_file(file))["chat_template"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(f"{file.name}: damaged; should be JSON with a chat_template") from None
-    if isinstance(template, list):  # Several with names; the others are for tools.
-        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
-        template = named.get("default", "")
-    if template is not None and not (isinstance(template, str) and len(template) <= _MOST):
-        raise UserError(f"should be text of at most {_MOST:,} characters")
+    if not isinstance(template, str | None):
+        raise UserError("chat_template in tokenizer_config.json should be text")
     return template
 
 

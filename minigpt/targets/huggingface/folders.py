@@ -14,14 +14,17 @@ from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architecture import Architecture, read_json_object
+from minigpt.targets.huggingface.chat_template import with_template
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
-from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import read_gpt2
 
+# A saved tokenizer of minigpt, which is written next to tokenizer.json.
+OWN_FOLDER = "minigpt_tokenizer"
 # To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
 # its block; the first is the one with which a model of no known architecture is compared.
 ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
@@ -146,13 +149,12 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
     described, vocab_size, end_id = architecture.read_config(content, path)
-    tokenizer = read_tokenizer(folder, vocab_size, end_id, architecture.tokenizer_class)
-    with open_weights(folder, architecture) as weights:
-        shapes = architecture.tensor_shapes(described, vocab_size)
-        weights.check(shapes, described.tie_embeddings)
+    tokenizer = read_tokenizer(folder, vocab_size, end_id)
+    shapes = architecture.tensor_shapes(described, vocab_size)
+    with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
         logger.log(level, "reading %s", folder)
         model = build_gpt(described, vocab_size)
-        architecture.assign(model, weights.read)
+        architecture.assign(model, read)
     return model, tokenizer, described
 
 
@@ -167,3 +169,35 @@ def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architect
     if not isinstance(classes, list) or not set(found.classes) & set(map(str, classes)):
         raise UserError(f"{path}: architectures = {classes!r}: should be {[found.classes[0]]!r}")
     return found
+
+
+def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokenizer:
+    """Reads the tokenizer of a Hugging Face folder.
+
+    Args:
+      folder: the folder.
+      vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
+      end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
+    Raises:
+      UserError: there is no tokenizer.json, it is neither of GPT-2's nor of Qwen3's kind, or it is damaged.
+    """
+    if (own := folder / OWN_FOLDER).is_dir():
+        tokenizer = load_tokenizer(own)
+        if tokenizer.vocab_size != vocab_size:
+            problem = (
+                f"has {tokenizer.vocab_size} tokens; should have {vocab_size}, as in config.json"
+            )
+            raise UserError(f"{own}: {problem}")
+        return tokenizer
+    path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    if not path.is_file():
+        raise UserError(
+            f"{folder}: contains no {path.name}; transformers converts other files: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+        )
+    described = read_json_object(path)
+    settings = read_json_object(settings_path) if settings_path.is_file() else {}
+    if settings.get("add_prefix_space"):
+        raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
+    found = read_gpt2(path, described, end_id, vocab_size)
+    return with_template(found, folder, settings)

@@ -16,7 +16,6 @@ class GPT2(Architecture):
     model_type = "gpt2"
     classes = ("GPT2LMHeadModel", "GPT2Model")
     block = "pre_norm"
-    tokenizer_class = "GPT2Tokenizer"
     prefix = "transformer."
     tokens = "wte.weight"
     # The values of the published GPT-2. `reorder_and_upcast_attn` is not among them: it computes the same
@@ -55,13 +54,12 @@ class GPT2(Architecture):
         }
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        heads_width = config.embed_dim / config.num_heads
+        width, rest = divmod(config.embed_dim, config.num_heads)
         return {
             **GPT2_DEFAULTS,
             "head_bias": False,
             "block": self.block,
-            "head_dim": heads_width,
-            "value_dim": heads_width,
+            **dict.fromkeys(("head_dim", "value_dim"), None if rest else width),
             "num_kv_heads": config.num_heads,
         }
 

@@ -11,6 +11,8 @@ FULL_ATTENTION = "full_attention"
 ROPE_THETA = 10_000.0
 # The rotary settings of transformers 4 and of transformers 5.
 ROPE_OBJECTS = ("rope_scaling", "rope_parameters")
+# Those that are supported besides rope_theta.
+_ROPE = {"type": "default", "rope_type": "default", "partial_rotary_factor": 1}
 
 
 class Qwen3(Architecture):
@@ -20,7 +22,6 @@ class Qwen3(Architecture):
     model_type = "qwen3"
     classes = ("Qwen3ForCausalLM", "Qwen3Model")
     block = "modern"
-    tokenizer_class = "Qwen2Tokenizer"
     prefix = "model."
     tokens = "embed_tokens.weight"
     fixed: ClassVar[dict[str, bool]] = {"attention_bias": False, "use_sliding_window": False}
@@ -46,27 +47,18 @@ class Qwen3(Architecture):
 
     def read_settings(self, content: Mapping[str, Any], refuse: Refuse) -> dict[str, Any]:
         kinds = content.get("layer_types") or []
-        for layer, kind in enumerate(kinds if isinstance(kinds, list) else [kinds]):
-            if kind != FULL_ATTENTION:
-                refuse(f"layer_types[{layer}]", kind, f"should be {FULL_ATTENTION!r}")
-                break
-        found = {}
-        for part in ("", *ROPE_OBJECTS):
-            settings = content.get(part) or {} if part else content
-            named = f"{part}." if part else ""
-            if not isinstance(settings, dict) or (
-                part and any(isinstance(value, dict) for value in settings.values())
-            ):
-                refuse(part, settings, "should be one table of rotary settings, for all layers")
-                continue
-            for key in ("type", "rope_type"):
-                if part and settings.get(key, "default") != "default":
-                    refuse(f"{named}{key}", settings[key], "should be 'default'")
-            if settings.get("partial_rotary_factor", 1) != 1:
-                value = settings["partial_rotary_factor"]
-                refuse(f"{named}partial_rotary_factor", value, "should be 1")
-            if settings.get("rope_theta") is not None:
-                found["rotary_base"] = settings["rope_theta"]
+        if set(kinds) - {FULL_ATTENTION}:
+            refuse("layer_types", kinds, f"should be {FULL_ATTENTION!r} in all layers")
+        if content.get("partial_rotary_factor", 1) != 1:
+            refuse("partial_rotary_factor", content["partial_rotary_factor"], "should be 1")
+        found: dict[str, Any] = {}
+        for part in ROPE_OBJECTS:
+            rotary = content.get(part) or {}
+            others = dict(rotary) if isinstance(rotary, dict) else {part: rotary}
+            theta = others.pop("rope_theta", None)
+            if any(value != _ROPE.get(name) for name, value in others.items()):
+                refuse(part, rotary, "should be the rotary settings of type 'default'")
+            found |= {} if theta is None else {"rotary_base": theta}
         return found
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:

@@ -6,9 +6,9 @@ decoder.
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
-from minigpt.targets.huggingface.tokenizer_import import CLASSES
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -18,6 +18,8 @@ from minigpt.tokenizers.splitting import PATTERNS, AddedToken
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
+# The tokenizers of transformers.
+CLASSES = {"gpt2": "GPT2Tokenizer", "qwen2": "Qwen2Tokenizer"}
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "[UNK]"
 
 
@@ -43,7 +45,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     described, special = BUILDERS[type(tokenizer)](tokenizer)
     chat = tokenizer.chat
     for i, name in enumerate(chat.added if chat else (), len(tokenizer.text_pieces)):
-        described["added_tokens"].append(AddedToken(i, name, special=True).described())
+        described["added_tokens"].append(asdict(AddedToken(i, name, special=True)))
     settings: dict[str, Any] = {
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_len,
@@ -59,8 +61,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     files = {}
     if isinstance(tokenizer, GPT2Tokenizer):
         # As in the published GPT-2: the literal end token in a text is read as the end token.
-        name = next(name for name, kind in CLASSES.items() if kind == tokenizer.splitting)
-        settings |= {"tokenizer_class": name, "split_special_tokens": False}
+        settings |= {"tokenizer_class": CLASSES[tokenizer.splitting], "split_special_tokens": False}
         settings |= {"add_prefix_space": False, "errors": "replace"}
         files["vocab.json"] = json.dumps(tokenizer.encoder | tokenizer.special) + "\n"
         merges = [" ".join(pair) for pair in tokenizer.merges]
@@ -105,7 +106,7 @@ def _given(tokenizer: HuggingFaceTokenizer) -> Built:
         described["post_processor"] = None
     names = {i: name for name, i in tokenizer.ids.items()}
     if tokenizer.end_id not in names:
-        described["added_tokens"] += [AddedToken(tokenizer.end_id, END, special=True).described()]
+        described["added_tokens"] += [asdict(AddedToken(tokenizer.end_id, END, special=True))]
     end = names.get(tokenizer.end_id, END)
     unknown = {} if tokenizer.unknown_id is None else {"unk_token": names[tokenizer.unknown_id]}
     return described, {"bos_token": end, "eos_token": end, **unknown}
@@ -172,7 +173,7 @@ def _described(
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            token.described() for token in sorted(tokens.values(), key=lambda token: token.id)
+            asdict(token) for token in sorted(tokens.values(), key=lambda token: token.id)
         ],
         "normalizer": None,
         "pre_tokenizer": None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class LiteRT(Target):
                     last = np.array([len(part) - 1], np.int32)
                     found = prefill(token_ids=padded, position=place, last=last, **caches)
                 caches = {name: found[f"new_{name}"] for name in empty_caches}
-            return found["logits"][0], caches
+            return found["logits"], caches
 
         return opened_step(step, empty_caches, tokenizer, "ai-edge-litert")
 
@@ -103,8 +103,15 @@ def _save(model: "GPT", folder: str) -> None:
     ids, position, *caches = step.signature(1, tokens)
     archive = keras.export.ExportArchive()
     archive.track(step.model)
-    archive.add_endpoint("prefill", step.step_of_last, [ids, position, last, *caches])
-    archive.add_endpoint("decode", step.step_of_one, step.signature(1, 1))
+
+    def prefill(token_ids: Any, position: Any, last: Any, *caches: Any) -> dict[str, Any]:
+        return step.step(token_ids, position, *caches, last=last)
+
+    def decode(token_id: Any, position: Any, *caches: Any) -> dict[str, Any]:
+        return step.step(token_id, position, *caches, last=tf.zeros_like(position))
+
+    archive.add_endpoint("prefill", prefill, [ids, position, last, *caches])
+    archive.add_endpoint("decode", decode, step.signature(1, 1))
     logger, level = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
     logger.setLevel(logging.ERROR)
     try:

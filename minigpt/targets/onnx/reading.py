@@ -65,8 +65,7 @@ def _opened(
     """Returns what is opened.
 
     Args:
-      model: the graph.
-      files: see `DocumentedTokenizer`.
+      model, files: the graph; see `DocumentedTokenizer`.
       inputs: (new ids, their position) → the inputs of the graph without the caches.
       new_name: the name of a cache → that of the output with the new one.
     """
@@ -87,15 +86,8 @@ def _opened(
     }
     outputs = ["logits", *map(new_name, empty_caches)]
 
-    def run(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
+    def step(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
         logits, *updated = session.run(outputs, inputs(ids, position) | caches)
         return logits[0], dict(zip(empty_caches, updated, strict=True))
 
-    def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
-        logits, caches = run(ids, position, caches)
-        return logits[-1], caches
-
-    def logits(ids: np.ndarray) -> np.ndarray:
-        return run(ids, 0, empty_caches)[0]
-
-    return opened_step(step, empty_caches, DocumentedTokenizer(files), "onnxruntime", logits)
+    return opened_step(step, empty_caches, DocumentedTokenizer(files), "onnxruntime")

@@ -93,8 +93,7 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         found: np.ndarray = signature(**tensors)["logits"][0].numpy()
     except tf.errors.InvalidArgumentError as error:
-        # It has another context, or another vocabulary.
-        # The reason is the line before the names of the nodes.
+        # It has another context. The reason is the line before the names of the nodes.
         reason = error.message.split("\n\t [[")[0].splitlines()[-1]
         raise UserError(f"the export should be one of this run: {reason}") from None
     return found
@@ -103,16 +102,11 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
-    texts, new_tokens = tf.constant([prompt]), tf.constant(max_new_tokens)
-    names = serve.structured_input_signature[1]
-    if "text" not in names:
-        asked = {"roles": tf.constant(["user"]), "contents": texts}
-        inputs = asked if "roles" in names else {"prompt": texts}
-        settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
-        tensors = {name: tf.constant(value) for name, value in settings.items()}
-        found = serve(**inputs, max_new_tokens=new_tokens, **tensors)
-    else:
-        search = {"beams": tf.constant(1), "length_penalty": tf.constant(1.0)}
-        found = serve(text=texts, max_new_tokens=new_tokens, **search)
-    text: bytes = found["text"].numpy()[0]
+    texts, names = tf.constant([prompt]), serve.structured_input_signature[1]
+    # The settings of a translation, or of a continuation.
+    values = {"beams": 1, "length_penalty": 1.0, "temperature": 0.0, "top_k": 1, "top_p": 1.0}
+    values |= {"max_new_tokens": max_new_tokens, "seed": 0}
+    given = {"text": texts, "prompt": texts, "contents": texts, "roles": tf.constant(["user"])}
+    given |= {name: tf.constant(value) for name, value in values.items()}
+    text: bytes = serve(**{name: given[name] for name in names})["text"].numpy()[0]
     return text.decode()

@@ -282,9 +282,7 @@ class SourceToTarget(TextModule):
     def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         self.end_id = tokenizer.end_id
-        self.translator = Translator(
-            model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
-        )
+        self.translator = Translator.of(model, tokenizer)
 
     def signatures(self) -> Mapping[str, Any]:
         return {"serving_default": self.serve, "logits": self.logits, **super().signatures()}

@@ -9,16 +9,16 @@ import tensorflow as tf
 from minigpt.config import PairsConfig
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
-from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
-from minigpt.evaluation.scores import perplexity
+from minigpt.evaluation.scores import pair_baselines, perplexity
 from minigpt.evaluation.text import Replicas
+from minigpt.generation.translation import Translator
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.training.callbacks.progress import Display
-from minigpt.training.callbacks.samples import TranslationSamples
 from minigpt.training.console import count
-from minigpt.training.tasks.task import Batch, Record, Task
+from minigpt.training.progress import Display
+from minigpt.training.samples import TranslationSamples
+from minigpt.training.tasks.task import Batch, Samples, Task
 
 # BLEU after an epoch is computed on the first held-out pairs, at most this many.
 MAX_BLEU_PAIRS = 2000
@@ -51,7 +51,7 @@ class Translation(Task):
         # Shapes differ from bucket to bucket.
         ids = tf.TensorSpec([None, None], tf.int32)
         inputs = ids, tf.TensorSpec([None], tf.int32), ids
-        return inputs, ids, tf.TensorSpec([None, None], tf.float32)
+        return [(inputs, ids, tf.TensorSpec([None, None], tf.float32))]
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight. Padding has none.
@@ -61,9 +61,9 @@ class Translation(Task):
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
     def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
-        self.evaluator = PairEvaluator(
-            model, self.corpus.tokenizer, self.val, self.config.training.batch_size, replicas
-        )
+        tokenizer, batch_size = self.corpus.tokenizer, self.config.training.batch_size
+        translate = Translator.of(model, tokenizer).translate_all
+        self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate, replicas)
 
     @property
     def split(self) -> str:
@@ -104,7 +104,7 @@ class Translation(Task):
     def loss(self) -> float:
         return self.evaluator.loss(self.new_breakdown().add)
 
-    def scores(self) -> dict[str, float | None]:
+    def scores(self) -> dict[str, Any]:
         loss = self.loss()
         return {
             "val_loss": loss,
@@ -113,15 +113,10 @@ class Translation(Task):
             "val_bleu": self.evaluator.bleu(max_pairs=MAX_BLEU_PAIRS),
         }
 
-    def samples(self, display: Display, record: Record) -> TranslationSamples:
-        sampling = self.config.sampling
+    def samples(self, model: EncoderDecoder, display: Display) -> Samples:
         return TranslationSamples(
-            self.evaluator,
-            sampling.translations,
-            sampling.print_every,
-            show=display.show_translations,
-            record=record,
-        )
+            self.evaluator, self.config.sampling.translations, display.show_translations
+        ).write
 
     def final_scores(self, model: EncoderDecoder) -> dict[str, Any]:
         """Returns BLEU on all held-out pairs: `pairs`, `greedy_bleu` and, with beams, `beam_bleu`."""

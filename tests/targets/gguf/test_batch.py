@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.errors import UserError
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
-from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
 
 SLOTS, MOST = 5, 120
@@ -176,7 +176,7 @@ def test_errors(tmp_path):
         with pytest.raises(UserError):
             engine.start_slot(slot, ids, settings, 0)
     with pytest.raises(UserError, match="memory"):
-        BatchEngine(path).open_batch(2**20, 2**20)
+        BatchEngine(path).open_batch(2**26, 2)
     with pytest.raises(UserError):
         opened(build({"kind": "encoder_decoder", **PAIR_SHAPES["paper"]}), tmp_path)
     # The batch goes on after errors.

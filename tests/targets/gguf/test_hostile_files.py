@@ -16,10 +16,10 @@ import pytest
 import wasmtime
 
 import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.errors import UserError
 from minigpt.targets.gguf import instance
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.word import WordTokenizer
 from tests.targets.gguf.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
 from tests.targets.gguf.mutations import F32, FLOATS, mutated, written

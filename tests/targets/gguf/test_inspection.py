@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt.config.sampling import Settings
 from minigpt.targets.gguf.instance import EngineError
-from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.looking import GUESSES, Inspector, look_inside, look_inside_pairs, softmax
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
 

@@ -26,14 +26,22 @@ def fixture(name: str) -> Path:
     return (FIXTURES.parent if name in QWEN3_NAMES else FIXTURES) / name
 
 
+def described_tokenizer() -> dict:
+    """Returns the content of tokenizer.json for the vocabulary of the fixtures, split as GPT-2 does."""
+    merges = (FIXTURES / "vocab.bpe").read_text("utf-8").splitlines()[1:]
+    vocab = json.loads((FIXTURES / "encoder.json").read_bytes())
+    return {
+        "added_tokens": [{"id": 399, "content": "<|endoftext|>", "special": True}],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [pair.split(" ") for pair in merges]},
+    }
+
+
 def huggingface_folder(name: str, folder: Path, **changes) -> Path:
     """Returns a copy of a fixture with its tokenizer and with changed entries in config.json."""
     shutil.copytree(fixture(name), folder)
-    shutil.copy(FIXTURES / "encoder.json", folder / "vocab.json")
-    shutil.copy(FIXTURES / "vocab.bpe", folder / "merges.txt")
-    if name in QWEN3_NAMES:
-        settings = json.dumps({"tokenizer_class": "GPT2Tokenizer"})
-        (folder / "tokenizer_config.json").write_text(settings)
+    (folder / "tokenizer.json").write_text(json.dumps(described_tokenizer()))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | changes))
     return folder

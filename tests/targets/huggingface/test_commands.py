@@ -3,13 +3,14 @@
 import json
 
 import minigpt as package
-from tests.cli.running import called, minigpt
-from tests.targets.huggingface.folders import expected, huggingface_folder
+from minigpt.tokenizers.splitting import PATTERNS
+from tests.cli.running import called
+from tests.targets.huggingface.folders import described_tokenizer, expected, huggingface_folder
 
 
 def test_import_sample_evaluate_export(tmp_path, without_xla):
     huggingface_folder("narrow", tmp_path / "folder")
-    done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
+    done = called("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "reading folder\n"
     assert done.stdout.startswith("Wrote runs/gpt2. Sample from it with: ")
@@ -34,9 +35,13 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
 
 def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla):
     """Sampling goes on with TensorFlow; a portable file is refused in one line."""
+    described = described_tokenizer()
+    split = {"type": "Split", "pattern": {"Regex": PATTERNS["qwen2"]}, "behavior": "Isolated"}
+    byte_level = described["pre_tokenizer"] | {"use_regex": False}
+    described["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, byte_level]}
+    described["normalizer"] = {"type": "NFC"}
     folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
-    settings = json.dumps({"tokenizer_class": "Qwen2Tokenizer"})
-    (folder / "tokenizer_config.json").write_text(settings)
+    (folder / "tokenizer.json").write_text(json.dumps(described))
     done = called("import", "folder", "--run", "qwen3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     problem = "the tokenizer splits text as Qwen3 does: has no form in a portable file"

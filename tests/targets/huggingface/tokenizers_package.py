@@ -7,8 +7,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from minigpt.targets.huggingface.folders import ARCHITECTURES
-from minigpt.targets.huggingface.tokenizer_import import read_tokenizer
+from minigpt.targets.huggingface.folders import read_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import code
@@ -68,8 +67,6 @@ def imported(tokenizer: tokenizers.Tokenizer, folder: Path, end: str = END) -> G
     """Returns a tokenizer as `import_run` reads it from a folder."""
     folder.mkdir(exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    found = read_tokenizer(
-        folder, tokenizer.get_vocab_size(), tokenizer.token_to_id(end), ARCHITECTURES[0]
-    )
+    found = read_tokenizer(folder, tokenizer.get_vocab_size(), tokenizer.token_to_id(end))
     assert isinstance(found, GPT2Tokenizer)
     return found

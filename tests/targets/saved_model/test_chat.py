@@ -11,6 +11,7 @@ from minigpt.targets.opened_model import opened_model
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.targets.targets import target_named
 from minigpt.tokenizers import learn_tokenizer
+from tests.conftest import nothing_compiled
 from tests.settings import tokenizer_config
 from tests.targets.huggingface.test_chat_template import CHATML, TURNS, chatml_tokenizer
 
@@ -48,8 +49,14 @@ def test_the_ids_are_those_of_encode_dialogues(kind):
 @pytest.fixture(scope="module")
 def exported(chat_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("chat") / "saved"
-    minigpt.export_run(chat_run, "saved_model", folder)
+    with nothing_compiled():
+        minigpt.export_run(chat_run, "saved_model", folder)
     return folder
+
+
+@pytest.fixture
+def portable(chat_run):
+    return minigpt.load_portable(chat_run.portable_file)
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +75,12 @@ def chat(exported):
     return answer
 
 
-def test_answers_as_chat_does(chat, chat_run):
-    model = minigpt.load(chat_run)
+def test_answers_as_chat_does(chat, portable):
     for contents in (ASKED[:1], [ASKED[0], "two.", ASKED[1]]):
         roles = ["user", "assistant", "user"][: len(contents)]
         messages = [{"role": r, "content": c} for r, c in zip(roles, contents, strict=True)]
         (text,) = chat(roles, contents)
-        assert text.decode() == model.chat(messages, 12, temperature=0.0) != ""
+        assert text.decode() == portable.chat(messages, 12, temperature=0.0) != ""
 
 
 def test_roles_that_are_none(chat):
@@ -83,10 +89,9 @@ def test_roles_that_are_none(chat):
             chat(roles, contents)
 
 
-def test_what_a_certificate_compares(exported, chat_run, tmp_path):
-    minigpt.export_run(chat_run, "gguf", tmp_path / "model.gguf")
-    model = minigpt.load(chat_run)
-    expected = [model.chat(question, 6, temperature=0.0) for question in ASKED]
-    assert opened_model(model.model, model.tokenizer).answer(ASKED, 6) == expected
-    for path, name in ((exported, "saved_model"), (tmp_path / "model.gguf", "gguf")):
+def test_what_a_certificate_compares(exported, portable, chat_run):
+    expected = [portable.chat(question, 6, temperature=0.0) for question in ASKED]
+    model, tokenizer = chat_run.load_model(), chat_run.load_tokenizer()
+    assert opened_model(model, tokenizer).answer(ASKED, 6) == expected
+    for path, name in ((exported, "saved_model"), (chat_run.portable_file, "gguf")):
         assert target_named(name).open(path).answer(ASKED, 6) == expected

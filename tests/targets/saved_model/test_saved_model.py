@@ -13,23 +13,26 @@ import minigpt
 from minigpt.app import export_run
 from minigpt.config import GPTConfig
 from minigpt.errors import UserError
-from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.tokenizers import learn_tokenizer, load_tokenizer
 from tests.conftest import tiny_text
-from tests.settings import NEVER_COMPILED, tokenizer_config
+from tests.settings import tokenizer_config
 
 PROMPTS = ["Ana sat", "", "Čeněk sat on the roof and ate 3 figs. \x00 \u2581 \U0001f600 " * 4]
 
 
-# With any short prompt, a capacity of 48 tokens: the export is compiled for few shapes.
 NEW = 32
 
 
 @pytest.fixture
 def served(signatures):
     return signatures
+
+
+@pytest.fixture
+def opened(opened_without_xla):
+    return opened_without_xla
 
 
 def serve(served, prompts, new=NEW, temperature=1.0, top_k=1, top_p=1.0, seed=0):
@@ -209,13 +212,11 @@ def test_ids_out_of_range(served):
     assert empty["token_ids"].shape[0] == 0 and empty["lengths"].shape == (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:prompt 'unseen ż'. 2 of its")
-@pytest.mark.parametrize("kind", ["word", "character"])
-def test_other_tokenizers(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
-    tokenizer = learn_tokenizer(
-        [tiny_text(50)], tokenizer_config(kind=kind, vocab_size=13, lowercase=True)
-    )
+def test_another_tokenizer(tmp_path, without_xla):
+    settings = tokenizer_config(kind="word", vocab_size=13, lowercase=True)
+    tokenizer = learn_tokenizer([tiny_text(50)], settings)
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
     model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
     build_text_module(model, tokenizer).save(tmp_path)

@@ -3,16 +3,12 @@
 import json
 import subprocess
 import sys
-import zipfile
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import minigpt
-from minigpt.app import export_run
-from minigpt.tokenizers import load_tokenizer
 from tests.conftest import letters
 
 LONG = " ".join("abcdefgh" * 3)
@@ -34,27 +30,29 @@ def serve(served, texts, new=20, beams=1, length_penalty=1.0):
     return [text.decode("utf-8") for text in found.numpy()]
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_answers_as_translate_does(pair_run, served, beams):
+    found = serve(served, SOURCES, beams=beams)
+    assert found == minigpt.load(pair_run).translate(SOURCES, beams=beams)
+    assert found[:5] == ["c b a", "", "e f g h", "", found[4]]
+
+
 FRESH = """
 import json, sys
 import tensorflow as tf, tensorflow_text
 served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
 texts = served(text=tf.constant(json.loads(sys.argv[2])), max_new_tokens=tf.constant(20),
-    beams=tf.constant(int(sys.argv[3])), length_penalty=tf.constant(1.0))
+    beams=tf.constant(1), length_penalty=tf.constant(1.0))
 assert not any(name.split(".")[0] == "minigpt" for name in sys.modules)
 print(json.dumps([text.decode() for text in texts["text"].numpy()]))
 """
 
 
-@pytest.mark.parametrize("beams", [1, 3])
-def test_answers_in_a_fresh_process_as_translate_does(pair_run, pair_saved_model, tmp_path, beams):
-    script = tmp_path / "fresh.py"
-    script.write_text(FRESH)
-    folder = str(pair_saved_model)
-    command = [sys.executable, "-I", str(script), folder, json.dumps(SOURCES), str(beams)]
+@pytest.mark.slow
+def test_answers_in_a_fresh_process(served, pair_saved_model, tmp_path):
+    command = [sys.executable, "-I", "-c", FRESH, str(pair_saved_model), json.dumps(SOURCES)]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    found = json.loads(out.stdout)
-    assert found == minigpt.load(pair_run).translate(SOURCES, beams=beams)
-    assert found[:5] == ["c b a", "", "e f g h", "", found[4]]
+    assert json.loads(out.stdout) == serve(served, SOURCES)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
@@ -91,12 +89,3 @@ def test_logits_are_those_of_the_model(pair_run, served):
     )["logits"]
     expected = pair_run.load_model()((source, lengths, target))
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def test_keras_export(pair_run, tmp_path):
-    export_run(pair_run, "keras", tmp_path / "pairs.keras")
-    model = keras.models.load_model(tmp_path / "pairs.keras")
-    with zipfile.ZipFile(tmp_path / "pairs.keras") as archive:
-        archive.extractall(tmp_path)
-    tokenizer = load_tokenizer(tmp_path / "minigpt_tokenizer")
-    assert minigpt.TranslationModel(model, tokenizer).translate("a b c") == ["c b a"]

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.corpus.dialogues import Dialogues, encode_documents
-from minigpt.corpus.documents import ingest
 from minigpt.corpus.id_files import SUFFIXES, read_ids
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.text_files import read_pairs, read_texts
+from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
@@ -73,11 +72,13 @@ def _scores(
     from minigpt.evaluation.dialogues import evaluate_dialogues
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator
+    from minigpt.generation.translation import Translator
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
         sampling, batch_size = run.config.sampling, run.config.training.batch_size
-        settings = (batch_size, sampling.beams, sampling.length_penalty)
+        translate = Translator.of(model, tokenizer).translate_all
+        settings = (batch_size, translate, sampling.beams, sampling.length_penalty)
         ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
         pairs = [Pairs(part.ids, *ends) for part in parts]
         return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
@@ -100,13 +101,12 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         problem = "token ids can be scored only by a run that was trained on token ids"
         raise UserError(*(f"{path}: {problem}" for path in found))
     if data.source == "pairs":
-        return encode_texts(read_pairs(paths), tokenizer)
+        return encode_texts(PairFiles(paths).read(), tokenizer)
     if data.source == "dialogues":
-        return encode_texts(
-            ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
-        )
+        encode = partial(encode_documents, tokenizer)
+        return encode_texts(Dialogues(paths).read(), tokenizer, encode)
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
-    return encode_texts(read_texts(paths, separator, field), tokenizer)
+    return encode_texts(TextFiles(paths, separator, field).read(), tokenizer)
 
 
 def _held_out(run: Run) -> Part:

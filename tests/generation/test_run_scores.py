@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt import evaluate_run
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.evaluation import evaluate_run
 from minigpt.runs.run import Run
 
 

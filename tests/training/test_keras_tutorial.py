@@ -150,7 +150,7 @@ def test_any_object_that_encodes_and_decodes():
     with pytest.raises(ValueError, match=r"^`start_tokens`: an empty text has no token"):
         TextGenerator(20, "", Reversed())
     # The model has ids that the object does not know.
-    with pytest.raises(ValueError, match=r"^`decode` of Reversed failed .* IndexError.*vocab_size"):
+    with pytest.raises(IndexError):
         sampled(create_model(9), 20, "abc", Reversed())
     tokenizer = Reversed()
     tokenizer.vocab_size, tokenizer.end_id, tokenizer.never_sampled_ids = 8, 3, [0, 1]
@@ -184,7 +184,7 @@ def test_a_model_of_a_smaller_vocabulary_is_refused_before_the_first_step():
     model = create_model(vocab_size=6)
     before = model.get_layer("head").kernel.numpy()
     # The second output is wide enough for 8 words, the first one is not.
-    with pytest.raises(ValueError, match=r"6 entries, fewer than the .* word list's 8"):
+    with pytest.raises(ValueError, match=r"vocabulary size.*6\].*output=0"):
         ids = np.full((8, T), 2, "int32")
         model.fit(ids, ids, verbose=0, callbacks=[TextGenerator(9, [2], VOCAB, output=0)])
     np.testing.assert_array_equal(model.get_layer("head").kernel, before)
