@@ -14,7 +14,6 @@ from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
 from minigpt.insight.report.report import write_report
 from minigpt.insight.reporter import Reporter
-from minigpt.insight.tensorboard import TensorBoard
 from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
@@ -53,7 +52,7 @@ def train(
         resumed, all settings of `[sampling]` and some of `[training]` can change. The learning rate is
         then the same as if the setting had been changed at the beginning.
       callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
-        See `UserCallbacks` for the order and for training that is resumed.
+        See `minigpt.training.loop` for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
       command: how the user calls minigpt, for the suggested commands; found out if None.
       console: where to print; standard output if None.
@@ -77,7 +76,7 @@ def train(
         name=name,
         command=command,
         console=console,
-        hooks=[TensorBoard(), *export_hooks(), Reporter(command)],
+        hooks=[*export_hooks(), Reporter(command)],
         strategy=Devices(),
     )
 
