@@ -13,8 +13,8 @@ from minigpt.models.layers.attention import CausalSelfAttention, attend
 from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
+from minigpt.targets.onnx import MODEL_FILES
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
-from minigpt.targets.onnx.reading import MODEL_FILES
 from minigpt.targets.opened_model import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType
 
