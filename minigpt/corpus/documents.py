@@ -57,23 +57,16 @@ class Documents:
 
     def piece_spans(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[int, int, bool]]:
         """Yields first byte and end of every piece, and whether it ends a document; see `pieces`."""
-        passed = 0
-        for start, stop, ends_document in self._piece_spans(piece_bytes):
-            yield start, stop, ends_document
-            passed += stop - start
-            if passed >= _KEPT_BYTES:
-                self.release_pages()
-                passed = 0
-
-    def _piece_spans(self, piece_bytes: int) -> Iterator[tuple[int, int, bool]]:
-        last = len(self.spans) - 1
+        released, last = 0, len(self.spans) - 1
         for index, span in enumerate(self.spans):
             start, stop = int(span[0]), int(span[1])
-            while stop - start > piece_bytes:
-                cut = self._cut(start, start + piece_bytes)
-                yield start, cut, False
+            while start < stop:
+                cut = self._cut(start, start + piece_bytes) if stop - start > piece_bytes else stop
+                yield start, cut, cut == stop and (index < last or not self.open_end)
                 start = cut
-            yield start, stop, index < last or not self.open_end
+                if abs(start - released) >= _KEPT_BYTES:
+                    self.release_pages()
+                    released = start
 
     def release_pages(self) -> None:
         """Tells the system that the text is not needed in memory until it is read again."""

@@ -8,14 +8,11 @@ import os
 import pickle
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from queue import SimpleQueue
 from subprocess import PIPE
-from typing import IO, cast
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +35,7 @@ def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.nd
     """Encodes groups of texts with a saved tokenizer, on all cores.
 
     Args:
-      groups: a few groups are read ahead.
+      groups: one group is read ahead for each process.
       folder: of the tokenizer.
     Yields:
       the ids of each group, in order; see `encode_group`.
@@ -47,41 +44,36 @@ def encode_in_processes(groups: Iterator[Group], folder: Path) -> Iterator[np.nd
     """
     path = [entry or os.getcwd() for entry in sys.path]
     command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
-    free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-    waiting: deque[Future[np.ndarray]] = deque()
+    count, workers = 0, list[Any]()
     with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
         for _ in range(available_cores()):
             # In its own process group, it gets no Ctrl-C from a terminal.
             worker = subprocess.Popen(
                 command, stdin=PIPE, stdout=PIPE, env=os.environ | _ENVIRONMENT, process_group=0
             )
             stack.callback(worker.wait)
-            # A thread that waits for it ends with an error.
             stack.callback(worker.kill)
-            free.put(worker)
-        for group in groups:
-            waiting.append(pool.submit(_encode, free, group))
-            if len(waiting) > 2 * available_cores():
-                yield waiting.popleft().result()
-        yield from (future.result() for future in waiting)
+            workers.append(worker)
+        # Each process has one group at a time, so no pipe is full on both sides.
+        for count, group in enumerate(groups, 1):
+            worker = workers[count % len(workers)]
+            if count > len(workers):
+                yield _received(worker)
+            with suppress(BrokenPipeError):  # Then nothing is received.
+                pickle.dump(group, worker.stdin)
+                worker.stdin.flush()
+        for number in range(max(count - len(workers), 0), count):
+            yield _received(workers[(number + 1) % len(workers)])
 
 
-def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.ndarray:
-    worker = free.get()
+def _received(worker: Any) -> np.ndarray:
     try:
-        pickle.dump(group, cast(IO[bytes], worker.stdin))
-        cast(IO[bytes], worker.stdin).flush()
-        return pickle.load(cast(IO[bytes], worker.stdout))
-    # Bytes that are not a pickle can raise any exception.
-    except Exception:
+        return pickle.load(worker.stdout)
+    except Exception:  # Bytes that are not a pickle can raise any exception.
         # This does not change the status of a process that has ended.
         worker.kill()
-        raise UserError(
-            f"a process that tokenizes the text ended with status {worker.wait()}"
-        ) from None
-    finally:
-        free.put(worker)
+        problem = f"a process that tokenizes the text ended with status {worker.wait()}"
+        raise UserError(problem) from None
 
 
 def main(descriptor: int) -> None:

@@ -49,17 +49,16 @@ class IdFiles:
         described = [[sha256_of(path) for path in side] for side in (self.train, self.val)]
         return hashlib.sha256(repr(described).encode()).hexdigest()
 
-    def check_ids(self, tokenizer: Tokenizer | None) -> list[str]:
+    def check_ids(self, tokenizer: Tokenizer) -> list[str]:
         """Returns a line for each file with ids that are negative, or outside the vocabulary."""
         # Tokens that a list of names does not have are not given.
-        size = len(getattr(tokenizer, "names", tokenizer.pieces)) if tokenizer else np.inf
+        size = len(getattr(tokenizer, "names", tokenizer.pieces))
         problems = []
         for path, array in (self.train | self.val).items():
             found = [int(i) for ids in _blocks(array) for i in (ids.min(), ids.max())]
             if min(found) < 0 or max(found) >= size:
-                expected = f"from 0 to {size - 1:,} ({tokenizer.kind})" if tokenizer else "from 0"
                 problem = f"has ids from {min(found):,} to {max(found):,}"
-                problems.append(f"{path}: {problem}; should be {expected}")
+                problems.append(f"{path}: {problem}; should be from 0 to {size - 1:,}")
         return problems
 
     def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:

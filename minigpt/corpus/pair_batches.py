@@ -7,7 +7,7 @@ once per pass. All batches of a bucket have one shape, so each shape is compiled
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,13 +50,14 @@ class Pairs:
 
     def source(self, index: int | np.integer) -> np.ndarray:
         """Returns the source of a pair with its end token, int32[S]."""
-        start, stop = self._starts[2 * index : 2 * index + 2]
-        return self.ids[start:stop].astype(np.int32)
+        return self._sentence(2 * index)
 
     def target(self, index: int | np.integer) -> np.ndarray:
         """Returns the target of a pair with its end token, int32[T]."""
-        start, stop = self._starts[2 * index + 1 : 2 * index + 3]
-        return self.ids[start:stop].astype(np.int32)
+        return self._sentence(2 * index + 1)
+
+    def _sentence(self, number: int | np.integer) -> np.ndarray:
+        return self.ids[self._starts[number] : self._starts[number + 1]].astype(np.int32)
 
     def batch(self, indices: np.ndarray, shape: "Shape") -> PairBatch:
         """Returns the pairs at `indices`, right-padded to a shape.
@@ -81,8 +82,7 @@ class Pairs:
         return (source_ids, source_lengths, target_ids), targets, weights
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The shape of a batch: number of pairs, length of the sources, length of the targets."""
 
     rows: int
@@ -90,8 +90,7 @@ class Shape:
     target: int
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(NamedTuple):
     """Pairs of similar length: their indices, int64[n], shape and number of their batches."""
 
     indices: np.ndarray
@@ -132,23 +131,21 @@ class Buckets:
                 f"{text}: {len(indices):,} pairs fit into model.max_len = {pairs.max_len}; "
                 f"training.batch_size = {batch_size} needs at least that many"
             )
-        parts = _split_by_length(pairs, indices, max_buckets)
-        shapes = [
-            (int(pairs.source_lengths[part].max()), int(pairs.target_lengths[part].max()))
-            for part in parts
+        lengths = pairs.source_lengths, pairs.target_lengths
+        longest = [
+            (part, *(int(of_side[part].max()) for of_side in lengths))
+            for part in _split_by_length(pairs, indices, max_buckets)
         ]
-        padded = sum(len(part) * sum(shape) for part, shape in zip(parts, shapes, strict=True))
+        padded = sum(len(part) * (source + target) for part, source, target in longest)
         per_batch = batch_size * padded / len(indices)
         self.buckets = []
-        for part, (source, target) in zip(parts, shapes, strict=True):
+        for part, source, target in longest:
             batches = max(1, round(len(part) * (source + target) / per_batch))
             rows = -(-len(part) // batches)
             self.buckets.append(Bucket(part, Shape(rows, source, target), batches))
         # The number of the first batch of every bucket, before the batches of a pass are shuffled.
         self._first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
-        self.tokens_in_pass = int(
-            (pairs.source_lengths[indices] + pairs.target_lengths[indices]).sum()
-        )
+        self.tokens_in_pass = int(sum(of_side[indices].sum() for of_side in lengths))
         self.padded_tokens_in_pass = sum(
             bucket.batches * bucket.shape.rows * (bucket.shape.source + bucket.shape.target)
             for bucket in self.buckets

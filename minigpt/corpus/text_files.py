@@ -110,8 +110,8 @@ class TextFiles:
 
     def _skipped_files(self) -> str:
         """Returns what was found in folders and is not read because it was not named."""
-        counts = Counter(self._skipped.values())
-        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
+        counts = Counter(self._skipped.values()).items()
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
         return f"skipped: {kinds}; to read one, give its own path"
 
     def log_notes(self) -> None:
@@ -195,28 +195,6 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def find(self, text: bytes) -> tuple[Path, str] | None:
-        """Returns the first file that contains a text, and where it begins, such as "line 3" or "row 3".
-
-        Raises:
-          UserError: a file cannot be read.
-        """
-        for path in self._files:
-            if self._format(path):
-                for number, row in enumerate(rows.open_texts(path, self._field), start=1):
-                    if text in row:
-                        return path, f"row {number:,}"
-                continue
-            line, rest = 1, b""
-            for block in rows.blocks(path):
-                block = rest + block
-                if (position := block.find(text)) >= 0:
-                    line += block.count(b"\n", 0, position)
-                    return path, f"line {line:,}"
-                rest = block[max(0, len(block) - len(text) + 1) :]
-                line += block.count(b"\n", 0, len(block) - len(rest))
-        return None
-
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
         if self._format(path):
@@ -239,45 +217,40 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> lis
     if path and os.path.exists(expanded):
         return _below(expanded, suffixes, skipped) if expanded.is_dir() else [expanded]
     files: list[Path] = []
-    if _WILDCARDS.intersection(path):
-        parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
-        base = Path(*parts)
-        folder = _real(base)
-        matches: dict[Path, Path] = {}
-        # With links in a circle a file has many paths. The longest cannot be opened.
-        found = map(Path, glob.glob(str(expanded), recursive=True))
-        for match in sorted(found, key=lambda path: (len(path.parts), path)):
-            matches.setdefault(_real(match), match)
-        for match in sorted(matches.values()):
-            if not _real(match).is_relative_to(folder):
-                skipped[match] = _LINK
-            elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
-                skipped |= dict.fromkeys(runs, _RUN)
-            elif match.is_dir():
-                files += _below(match, suffixes, skipped)
-            else:
-                files.append(match)
+    parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
+    base = Path(*parts)
+    matches: dict[Path, Path] = {}
+    # With links in a circle a file has many paths. The longest cannot be opened.
+    found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
+    for match in sorted(found, key=lambda path: (len(path.parts), path)):
+        matches.setdefault(_real(match), match)
+    for match in sorted(matches.values()):
+        if not _real(match).is_relative_to(_real(base)):
+            skipped[match] = _LINK
+        elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
+            skipped |= dict.fromkeys(runs, _RUN)
+        else:
+            files += _below(match, suffixes, skipped) if match.is_dir() else [match]
     return files
 
 
 def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> list[Path]:
     """Returns the files below a folder. Links to folders are not followed."""
-    real_folder, files = _real(folder), []
+    files = []
     for parent, folders, names in os.walk(folder):
         if _is_run(Path(parent)) and Path(parent) != folder:
             skipped[Path(parent)] = _RUN
             folders.clear()
             continue
-        linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        candidates = [name for name in names if name.endswith(suffixes)]
+        read = [name for name in names if name.endswith(suffixes)]
         if "state.json" in names and ".arrow" in suffixes:
             # Other files of Arrow are copies that `datasets` keeps there.
             saved = _saved_data_files(Path(parent, "state.json"))
-            candidates = saved + [name for name in candidates if not name.endswith(".arrow")]
-        for path in (Path(parent, name) for name in linked + candidates):
-            if path.is_symlink() and not _real(path).is_relative_to(real_folder):
+            read = saved + [name for name in read if not name.endswith(".arrow")]
+        for path in (Path(parent, name) for name in folders + read):
+            if path.is_symlink() and not _real(path).is_relative_to(_real(folder)):
                 skipped[path] = _LINK
-            elif path.name in linked:
+            elif path.name in folders:
                 continue  # Its files are found where they are.
             elif any(part.startswith(".") for part in path.relative_to(folder).parts):
                 skipped[path] = "hidden files"
@@ -308,16 +281,16 @@ def standard_input() -> Path:
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise UserError("-: standard input is a terminal; should be a text from a pipe or a file")
-    folder = cache_folder() / "stdin"
+    folder, suffix = cache_folder() / "stdin", ".txt"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder) as scratch:
             with open(scratch / "text", "wb+") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
                 file.seek(0)
-                first, suffix = file.readline(1 << 20), ".txt"
-            with suppress(ValueError, RecursionError):
-                suffix = ".jsonl" if isinstance(json.loads(first), dict) else ".txt"
+                with suppress(ValueError, RecursionError):
+                    is_row = isinstance(json.loads(file.readline(1 << 20)), dict)
+                    suffix = ".jsonl" if is_row else ".txt"
             path = folder / (sha256_of(scratch / "text") + suffix)
             os.replace(scratch / "text", path)
     except OSError as error:

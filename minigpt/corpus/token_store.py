@@ -9,7 +9,6 @@ a run records.
 import hashlib
 import json
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -158,9 +157,7 @@ class _Store:
                 existing = given_tokenizer(config)
             if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
-        if self.ids and (self.ids.problems or problems):
-            problems += self.ids.problems + self.ids.check_ids(existing)
-        if problems:
+        if problems := problems + (self.ids.problems if self.ids else []):
             raise UserError(*problems)
         self.source: Any = self.ids or open_source(data)
         if isinstance(self.source, TextFiles):
@@ -205,44 +202,30 @@ class _Store:
 
     def open(self) -> Corpus:
         """Returns the corpus; creates the store if it is not there."""
-        from filelock import FileLock, Timeout  # Not needed to read, and takes time to import.
+        from filelock import FileLock  # Not needed to read, and takes time to import.
 
         if found := read_store(self.folder):
             return found
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         # Of processes that start together, one tokenizes a large text, and the others wait for it.
-        lock = FileLock(cache_folder() / "locks" / self.folder.name)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            logger.info("waiting for another process that tokenizes this text")
-            lock.acquire()
-        try:
+        with FileLock(cache_folder() / "locks" / self.folder.name):
             return read_store(self.folder) or self._make()
-        finally:
-            lock.release()
-
-    def _read_text(self) -> Documents:
-        logger.info("reading the text")
-        folder = self.folder.parent
-        documents = ingest(self.source.pieces(), folder)
-        if self.source.fingerprint() != self.source_fingerprint:
-            raise UserError("the text changed while it was being read; start again")
-        if not len(documents):
-            raise UserError(f"{source_name(self.data)}: only white space; should contain text")
-        return documents
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        duplicates, parts = 0, cast(Any, None)
-        if self.ids and self.existing:
-            parts = self.ids.split(self.data.val_fraction, self.existing)
+        duplicates, folder, tokenizer = 0, self.folder, self.existing
+        if self.ids and tokenizer:
+            parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            documents = self._read_text()
+            logger.info("reading the text")
+            documents = ingest(self.source.pieces(), folder.parent)
+            if self.source.fingerprint() != self.source_fingerprint:
+                raise UserError("the text changed while it was being read; start again")
+            if not len(documents):
+                raise UserError(f"{source_name(self.data)}: only white space; should contain text")
             path_bytes = self.source.path_bytes if self.has_paths else []
             parts = split_corpus(documents, self.data, path_bytes)
             duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
-        folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
@@ -250,19 +233,14 @@ class _Store:
             numbers = path_numbers(parts[0], path_bytes)
             of_paths = np.bincount(numbers, minlength=len(path_bytes))
             meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
-        tokenizer = self._tokenizer(parts[0])
+        if tokenizer is None:
+            tokenizer = learn_from(parts[0], self.config, self.is_dialogues)
         with atomic_folder(folder, replace=True) as unfinished:
             write_store(unfinished, parts[0], parts[1], tokenizer, meta)
             # The files are mapped first: once published, another process may replace them.
             corpus = read_store(unfinished)
         assert corpus is not None, "A new token store cannot be read back."
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
-
-    def _tokenizer(self, train: Documents) -> Tokenizer:
-        if self.existing:
-            return self.existing
-        learned = learn_from(train, self.config, self.is_dialogues)
-        return learned.with_chat() if self.is_dialogues else learned
 
 
 def write_store(
@@ -293,9 +271,7 @@ def write_store(
                 sizes, counts = write_ids(file, part, tokenizer, encode)
             else:
                 pool = partial(encode_in_processes, folder=folder / "tokenizer")
-                # In a frozen application, the executable is the application.
-                starts = sys.executable and not getattr(sys, "frozen", False)
-                is_large = part.bytes > POOL_BYTES and starts
+                is_large = part.bytes > POOL_BYTES
                 sizes, counts = write_ids(file, part, tokenizer, pool=pool if is_large else None)
         meta[name] = sizes
         if name == "train":
@@ -335,14 +311,15 @@ def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = Fals
     Args:
       train: the documents.
       config: the kind of tokenizer.
-      dialogues: whether they are dialogues; their messages are learned from.
+      dialogues: whether they are dialogues; their messages are learned from, and roles are added.
     """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     size = format_size(min(train.bytes, limit))
     logger.info("learning the %s tokenizer from %s%s", config.kind, size, sample)
     sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
-    return learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
+    tokenizer = learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
+    return tokenizer.with_chat() if dialogues else tokenizer
 
 
 def even_sample(

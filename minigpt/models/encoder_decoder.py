@@ -70,13 +70,7 @@ class EncoderDecoder(LanguageModel):
         ]
         self.encoder_norm = None if normalizes_sums else build_norm(config, "encoder_norm", policy)
         self.decoder_norm = None if normalizes_sums else build_norm(config, "decoder_norm", policy)
-        self.head = (
-            None
-            if config.tie_embeddings
-            else keras.layers.Dense(
-                self.vocab_size, use_bias=config.has_head_bias, dtype=policy, name="head"
-            )
-        )
+        self.build_head("glorot_uniform")
         if type(self) is EncoderDecoder:  # A subclass may still add layers.
             self.build()
 
@@ -89,19 +83,11 @@ class EncoderDecoder(LanguageModel):
             any ids. Or source_ids and target_ids: zeros at the end of a source are padding.
         Returns:
           float32[B, T, V]: logits of the target token at t + 1.
-        Raises:
-          ValueError: `inputs` are not two or three tensors.
         """
         return self.logits(self.latents(inputs, training=training))
 
     def latents(self, inputs: Sequence[Any], /, training: bool | None = None) -> Any:
         """Computes the input of the head, float[B, T, D]; `inputs` as in `call`."""
-        if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
-            received = f"{len(inputs)} inputs" if isinstance(inputs, (list, tuple)) else "one"
-            raise ValueError(
-                "`inputs` should be (source_ids, source_lengths, target_ids) or (source_ids, "
-                f"target_ids). Received: {received}"
-            )
         source_ids, *lengths, target_ids = inputs
         source_lengths = lengths[0] if lengths else _lengths_without_padding(source_ids)
         source = self.encode(source_ids, source_lengths, training=training)

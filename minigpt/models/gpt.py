@@ -70,18 +70,10 @@ class GPT(LanguageModel):
             dtype=policy,
             name="embedding",
         )
-        self.ngram_embedding = (
-            NGramEmbedding(
-                config.ngrams,
-                config.ngram_rows,
-                config.embed_dim,
-                config.ngram_dropout_rate,
-                dtype=policy,
-                name="ngram_embedding",
-            )
-            if config.ngrams
-            else None
-        )
+        self.ngram_embedding = None
+        if config.ngrams:
+            sizes = config.ngrams, config.ngram_rows, config.embed_dim, config.ngram_dropout_rate
+            self.ngram_embedding = NGramEmbedding(*sizes, dtype=policy, name="ngram_embedding")
         self.blocks = [
             BLOCKS[config.block](
                 **config.model_dump() | ({} if layer else {"value_residual": False}),
@@ -93,17 +85,9 @@ class GPT(LanguageModel):
             for layer in range(config.num_layers)
         ]
         self.final_norm = build_norm(config, "final_norm", policy) if is_pre_norm else None
-        self.head = (
-            None
-            if config.tie_embeddings
-            else keras.layers.Dense(
-                self.vocab_size,
-                use_bias=config.has_head_bias,
-                kernel_initializer="zeros" if config.is_modern else kernel_initializer(),
-                dtype=policy,
-                name="head",
-            )
-        )
+        # Without a head, no seed is drawn.
+        has_zeros = config.is_modern or config.tie_embeddings
+        self.build_head("zeros" if has_zeros else kernel_initializer())
         if type(self) is GPT:  # A subclass may still add layers.
             self.build()
 

@@ -32,8 +32,8 @@ class LanguageModel(keras.Model, abc.ABC):
       uses_chunked_loss: whether training computes the loss with `chunked_crossentropy`.
       plain_loss: the loss without label smoothing; None without smoothing.
     Raises:
-      TypeError: `vocab_size` is missing, `config` is of another type, or an argument is given twice.
-      ValueError: a setting is not valid, or the description is of a different kind of model.
+      TypeError: `vocab_size` is missing, or an argument is given twice.
+      ValueError: a setting is not valid, or `config` does not describe a model of this kind.
     """
 
     # Defaults of settings that are given as keyword arguments.
@@ -50,21 +50,28 @@ class LanguageModel(keras.Model, abc.ABC):
     ) -> None:
         if config is None:
             config, kwargs = split_settings(kwargs, **self.keyword_defaults)
-        if not isinstance(config, TransformerConfig):
-            raise TypeError(
-                "`config` should be a GPTConfig or an EncoderDecoderConfig; settings are keyword "
-                f"arguments. Received: {reprlib.repr(config)}"
-            )
         if vocab_size is None:
             raise TypeError(f"{type(self).__name__} needs the argument `vocab_size`")
-        if config.kind != self.keyword_defaults["kind"]:
-            raise ValueError(
-                f"`config.kind` should be {self.keyword_defaults['kind']!r}. Received: {config.kind!r}"
-            )
+        kind = self.keyword_defaults["kind"]
+        if getattr(config, "kind", None) != kind:
+            expected = f"`config` should describe a model of the kind {kind!r}"
+            raise ValueError(f"{expected}. Received: {reprlib.repr(config)}")
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.vocab_size = vocab_size
         self.max_len = config.max_len
+
+    def build_head(self, kernel_initializer: Any) -> None:
+        """Creates the head, unless its matrix is the token table."""
+        self.head = None
+        if not self.config.tie_embeddings:
+            self.head = keras.layers.Dense(
+                self.vocab_size,
+                use_bias=self.config.has_head_bias,
+                kernel_initializer=kernel_initializer,
+                dtype=self.dtype_policy,
+                name="head",
+            )
 
     def build(self, input_shape: Any = None) -> None:
         # In the order of their creation, the embedding first.
@@ -242,14 +249,6 @@ class LanguageModel(keras.Model, abc.ABC):
             "vocab_size": self.vocab_size,
             **self.config.model_dump(),
         }
-
-    def __repr__(self) -> str:
-        c = self.config
-        parameters = f"{self.count_params():,} parameters" if self.built else "not built"
-        return (
-            f"<{type(self).__name__} {self.name}: {parameters}, V={self.vocab_size}, T={c.max_len}, "
-            f"D={c.embed_dim}, H={c.num_heads}, L={c.num_layers}>"
-        )
 
 
 def _unpack(data: Any) -> tuple[Any, Any, Any]:

@@ -38,16 +38,14 @@ def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
       rank: inner width of the product.
       tokens: ids whose vectors are trained too, also those of the head.
     """
-    for layer in (model.embedding, model.ngram_embedding, model.final_norm, model.head):
-        if layer is not None:
-            layer.trainable = False
+    frozen: list[Any] = [model.embedding, model.ngram_embedding, model.final_norm, model.head]
     for block in model.blocks:
         attention = block.attention
-        others = [block.norm1, block.norm2, attention.query_norm, attention.key_norm]
-        others += [block.convolution1, block.convolution2, attention.value_mix]
-        for part in others:
-            if part is not None:
-                part.trainable = False
+        frozen += [block.norm1, block.norm2, attention.query_norm, attention.key_norm]
+        frozen += [block.convolution1, block.convolution2, attention.value_mix]
+    for part in frozen:
+        if part is not None:
+            part.trainable = False
     for dense in adapted_layers(model).values():
         dense.enable_lora(rank)
         if dense.bias is not None:
@@ -90,8 +88,7 @@ def merged_weights(model: GPT) -> list[np.ndarray]:
 
 def count_merged(model: keras.Model) -> int:
     """Returns the number of weights of a model without LoRA's factors, if it has any."""
-    sizes = (math.prod(w.shape) for w in model.weights if not w.name.startswith(_FACTOR))
-    return sum(sizes)
+    return sum(math.prod(w.shape) for w in model.weights if not w.name.startswith(_FACTOR))
 
 
 def adapted_layers(model: GPT) -> dict[str, keras.layers.Dense]:

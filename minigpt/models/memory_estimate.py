@@ -73,12 +73,10 @@ def machine_bytes() -> int:
 
 def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
     """Raises a `UserError` if the weights alone exceed the memory of this machine."""
-    weights = matrix_weights(config, vocab_size)
-    if 4 * weights > (available := machine_bytes()):
-        raise UserError(
-            f"{_describe_sizes(config, vocab_size)}: {weights:,} weights need "
-            f"{_gigabytes(4 * weights)}; this machine has {_gigabytes(available)}"
-        )
+    size = 4 * matrix_weights(config, vocab_size)
+    if size > (available := machine_bytes()):
+        needs = f"the weights need {_gigabytes(size)}; this machine has {_gigabytes(available)}"
+        raise UserError(f"{_describe_sizes(config, vocab_size)}: {needs}")
 
 
 def needed_to_train(
@@ -94,24 +92,21 @@ def needed_to_train(
     """
     state_bytes, batch_bytes = training_bytes(config, vocab_size, gpus)
     training, model = config.training, config.model
-    device = "this machine" if available is None else "each GPU" if gpus > 1 else "the GPU"
-    available = machine_bytes() if available is None else available
+    device = "this machine" if available is None else "each GPU"
+    has = _gigabytes(machine_bytes() if available is None else available)
     to_lower = f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
     if batch_bytes > state_bytes:
         to_lower = f"training.batch_size = {training.batch_size} or training.sequence_length"
     return (
-        f"{_describe_sizes(model, vocab_size)}: {matrix_weights(model, vocab_size):,} weights with "
-        f"gradients and optimizer need at least {_gigabytes(state_bytes)}, a batch of "
-        f"{training.batch_size} x {config.sequence_length} tokens {_gigabytes(batch_bytes)}"
-        f"{' on each GPU' if gpus > 1 else ''}; {device} has {_gigabytes(available)}; lower {to_lower}"
+        f"{_describe_sizes(model, vocab_size)}: weights, gradients and optimizer need at least "
+        f"{_gigabytes(state_bytes)}, a batch {_gigabytes(batch_bytes)}; {device} has {has}; lower "
+        f"{to_lower}"
     )
 
 
 def _describe_sizes(config: TransformerConfig, vocab_size: int) -> str:
-    return (
-        f"model.embed_dim = {config.embed_dim}, ff_dim = {config.ff_size}, num_layers = "
-        f"{config.num_layers}, vocabulary of {vocab_size:,}"
-    )
+    sizes = f"model.embed_dim = {config.embed_dim}, num_layers = {config.num_layers}"
+    return f"{sizes}, vocabulary of {vocab_size:,}"
 
 
 def _gigabytes(size: int) -> str:

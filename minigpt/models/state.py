@@ -34,25 +34,18 @@ def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
     Raises:
       ValueError: the arrays belong to another model or optimizer.
     """
-    groups = _variable_groups(model)
-    names = {f"{group}/{n:05}" for group, found in groups.items() for n in range(len(found))}
-    if names != set(arrays):
-        raise ValueError(
-            f"`arrays` should have the {len(names)} names of the model's state. Received: "
-            f"{len(arrays)} arrays"
-        )
-    for group, variables in groups.items():
-        assign(variables, _arrays_of_group(group, arrays))
+    for group, variables in _variable_groups(model).items():
+        assign(variables, group_of(arrays, group))
 
 
 def restore_metrics(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
     """Restores the metrics only: the means of the unfinished epoch."""
-    assign(model.metrics_variables, _arrays_of_group(METRICS, arrays))
+    assign(model.metrics_variables, group_of(arrays, METRICS))
 
 
-def weight_arrays(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Returns the values of `model.weights` in their order."""
-    return _arrays_of_group(WEIGHTS, arrays)
+def group_of(arrays: Mapping[str, np.ndarray], group: str = WEIGHTS) -> list[np.ndarray]:
+    """Returns the arrays of a group in their order; by default the values of `model.weights`."""
+    return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]
 
 
 def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
@@ -86,10 +79,6 @@ def copy_weights(source: keras.Model, model: keras.Model) -> None:
             new = mean + deviation / 2 * draw.standard_normal(size, np.float32)
             value = np.concatenate([value, new.astype(value.dtype)], axis)
         weight.assign(value)
-
-
-def _arrays_of_group(group: str, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]
 
 
 def _variable_groups(model: keras.Model) -> dict[str, list[Any]]:

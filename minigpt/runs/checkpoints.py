@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -164,18 +164,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
     progress, state = _read_manifest(path)
     file = path / STATE
     try:
-        if not file.is_file():
-            raise BrokenCheckpointError(f"{STATE} is not a file")
-        if (size := file.stat().st_size) != state.bytes:
-            raise BrokenCheckpointError(f"{STATE} has {size:,} bytes; expected {state.bytes:,}")
-        if sha256_of(file) != state.sha256:
+        # The size first: it tells of a truncated file at once.
+        if file.stat().st_size != state.bytes or sha256_of(file) != state.sha256:
             raise BrokenCheckpointError(f"{STATE} does not match its SHA-256")
         return Checkpoint(path, progress, load_file(file))
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BrokenCheckpointError(f"{STATE}: {reason}") from None
-    except (AttributeError, KeyError, TypeError, ValueError):  # A dtype that NumPy does not have.
-        raise BrokenCheckpointError(f"{STATE} has unexpected content") from None
+    # AttributeError and others: a dtype that NumPy does not have.
+    except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BrokenCheckpointError(f"{STATE}: {error}") from None
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
@@ -236,11 +231,10 @@ def _read_undamaged(path: Path) -> Checkpoint | None:
 
 def best_checkpoint_name(path: Path) -> str | None:
     """Returns the name of the best checkpoint according to the one at `path`; None if it names none."""
-    try:
-        best = _read_manifest(path)[0].best
-    except BrokenCheckpointError:
-        return None
-    return best.checkpoint if best else None
+    with suppress(BrokenCheckpointError):
+        if best := _read_manifest(path)[0].best:
+            return best.checkpoint
+    return None
 
 
 def best_state(folder: Path) -> dict[str, str] | None:
@@ -286,18 +280,13 @@ def _read_manifest(path: Path) -> tuple[TrainingProgress, "_State"]:
     """Returns the record, and the size and SHA-256 of the state."""
     try:
         content = json.loads(read_file(path / MANIFEST))
-        sha256 = content.pop("sha256")
+        if content.pop("sha256") != _sha256_of_content(content):
+            raise ValueError("does not match its SHA-256")
+        manifest = _Manifest.model_validate(content)
     except OSError as error:
         raise BrokenCheckpointError(f"{MANIFEST}: {error.strerror or error}") from None
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        raise BrokenCheckpointError(f"{MANIFEST} is truncated or damaged") from None
-    if _sha256_of_content(content) != sha256:
-        raise BrokenCheckpointError(f"{MANIFEST} does not match its SHA-256")
-    try:
-        manifest = _Manifest.model_validate(content)
-    except ValidationError as error:
-        name = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BrokenCheckpointError(f"{MANIFEST}: {name} has unexpected content") from None
+        raise BrokenCheckpointError(f"{MANIFEST} is damaged") from None
     return manifest.progress, manifest.state
 
 

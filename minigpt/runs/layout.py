@@ -14,7 +14,6 @@ Imports little: `minigpt sample` begins with it.
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 from minigpt.errors import ArgumentProblem, UserError
@@ -32,21 +31,20 @@ def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
     Raises:
       UserError: there is none.
     """
+    problem = "contains no config.toml"
     try:
-        exists = (path / "config.toml").is_file()
+        if (path / "config.toml").is_file():
+            return
+        if not path.is_dir():
+            problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)
-        raise UserError(ArgumentProblem(argument, path, problem)) from None
-    if not exists:
-        problem = "is a file" if path.is_file() else "does not exist"
-        problem = "contains no config.toml" if path.is_dir() else problem
-        problem += "; expected a run directory written by `minigpt train`"
-        if or_file:
-            problem += ", or a portable file (.gguf)"
-        if path.suffix == ".gguf" and path.is_file():
-            command = f"minigpt sample {shlex.quote(str(path))}"
-            problem += f"; a portable file is opened by minigpt.load_portable, or by: {command}"
-        raise UserError(ArgumentProblem(argument, path, problem))
+    problem += "; expected a run directory written by `minigpt train`"
+    if or_file:
+        problem += ", or a portable file (.gguf)"
+    elif path.suffix == ".gguf":
+        problem += "; a portable file is opened by minigpt.load_portable or `minigpt sample`"
+    raise UserError(ArgumentProblem(argument, path, problem))
 
 
 def check_new_run(path: Path, argument: str = "run") -> None:
@@ -58,29 +56,22 @@ def check_new_run(path: Path, argument: str = "run") -> None:
     Raises:
       UserError: something exists at `path`, or no directory can be created there.
     """
+    problem = ""
     try:
-        problem = _problem_with_existing(path)
+        path.lstat()  # Also detects a broken link.
+        if not path.is_dir() or any(path.iterdir()):
+            has_run = (path / "config.toml").exists()
+            problem = "already contains a run" if has_run else "is not an empty directory"
     except (FileNotFoundError, NotADirectoryError):
         parent = next(parent for parent in path.absolute().parents if parent.exists())
-        if parent.is_dir() and os.access(parent, os.W_OK):
-            return
-        problem = f"{parent} {'cannot be written to' if parent.is_dir() else 'is a file'}"
-        problem += "; expected a directory that can be written to"
+        if not (parent.is_dir() and os.access(parent, os.W_OK)):
+            problem = f"{parent} is no directory that can be written to"
     except OSError as error:
         problem = error.strerror or str(error)
-    else:
-        problem = problem and f"{problem}; expected a new or empty directory"
     if problem:
-        raise UserError(ArgumentProblem(argument, path, problem))
-
-
-def _problem_with_existing(path: Path) -> str | None:
-    path.lstat()  # Also detects a broken link.
-    if not path.is_dir():
-        return "is a file"
-    if (path / "config.toml").exists():
-        return "already contains a run"
-    return "is not empty" if any(path.iterdir()) else None
+        raise UserError(
+            ArgumentProblem(argument, path, f"{problem}; expected a new or empty directory")
+        )
 
 
 def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
@@ -199,16 +190,7 @@ def snapshots(folder: Path) -> dict[int, Path]:
 
 
 def remove_later_snapshots(folder: Path, step: int) -> None:
-    """Removes the snapshots after a step, and the unfinished files of killed processes.
-
-    The caller holds the run's lock.
-
-    Args:
-      folder: the folder of snapshots; may be missing.
-      step: the number of updates.
-    Raises:
-      OSError: a file cannot be removed.
-    """
+    """Removes the snapshots after a step, as `remove_epoch_files` removes those of epochs."""
     remove_abandoned(folder)
     for later, path in snapshots(folder).items():
         if later > step:
@@ -216,8 +198,5 @@ def remove_later_snapshots(folder: Path, step: int) -> None:
 
 
 def _numbered(folder: Path, pattern: re.Pattern[str] = _EPOCH_FILE) -> list[tuple[int, Path]]:
-    found = []
-    for path in folder.glob("*.gguf"):
-        if match := pattern.fullmatch(path.name):
-            found.append((int(match[1]), path))
-    return found
+    matches = ((pattern.fullmatch(path.name), path) for path in folder.glob("*.gguf"))
+    return [(int(match[1]), path) for match, path in matches if match]

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -169,24 +169,14 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Baselines(_Record):
-    """Losses of predictions that need no model, in nats per token; for pairs, per target token.
-
-    Attributes:
-      uniform: of the uniform distribution.
-      unigram: of the token frequencies of the training text; None if the held-out part has no tokens.
-    """
-
-    uniform: float
-    unigram: float | None
-
-
 class Facts(_Record):
     """The content of facts.json.
 
     Attributes:
       parameters: number of weights of the finished model; the factors of LoRA are part of its matrices.
-      baselines: losses to compare the validation loss with.
+      baselines: losses to compare the validation loss with, in nats per token; for pairs, per target token:
+        "uniform", of the uniform distribution, and "unigram", of the token frequencies of the training
+        text; None if the held-out part has no tokens.
       train_bytes: size of the training text in UTF-8; for pairs, of the targets.
       train_tokens, val_tokens: tokens of the training text and the held-out text.
       device: the device that training began on, as in the summary.
@@ -194,7 +184,7 @@ class Facts(_Record):
     """
 
     parameters: Count
-    baselines: Baselines
+    baselines: dict[Literal["uniform", "unigram"], float | None]
     train_bytes: Count
     train_tokens: Count
     val_tokens: Count

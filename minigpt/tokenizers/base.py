@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,9 +19,11 @@ import numpy as np
 from minigpt.errors import UserError, as_path
 from minigpt.storage import files
 from minigpt.storage.atomic import replace_file
-from minigpt.tokenizers import grouping
 from minigpt.tokenizers.chat import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
+
+GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
+PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
 
 
 class Tokenizer(Vocabulary):
@@ -107,8 +110,8 @@ class Tokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
-        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in grouping.checked(texts)]
-        groups = list(grouping.in_groups(chain.from_iterable(cut_texts)))
+        cut_texts = [list(cut(text, self.cut_after)) for text in checked(texts)]
+        groups = list(in_groups(chain.from_iterable(cut_texts)))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
         else:
@@ -176,36 +179,33 @@ class Tokenizer(Vocabulary):
         return {**self._files(), state_path(Path()).name: text.encode("ascii")}
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Reads a tokenizer that `save` wrote: one of this class, or `Tokenizer.load` one of any kind.
+    def load(cls, folder: str | Path) -> "Tokenizer":
+        """Reads a tokenizer that `save` wrote, of any kind.
 
         Raises:
-          UserError: a file is missing, damaged, or belongs to a different kind or format of tokenizer.
+          UserError: a file is missing, damaged, or was written by a newer version.
           TypeError: `folder` is not a path.
         """
-        folder = as_path("folder", folder)
-        if cls is Tokenizer:
-            # The package imports the kinds on demand.
-            from minigpt.tokenizers import load_tokenizer
+        from minigpt.tokenizers import KINDS  # The package imports the kinds on demand.
 
-            return load_tokenizer(folder)  # type: ignore[return-value]
-        state = read_state(folder)
-        found = state["kind"], state.get("format")
-        # What has not changed needs no other check.
-        recorded = state.pop("fingerprint", None)
+        folder = as_path("folder", folder)
+        path = state_path(folder)
         try:
-            if found != (cls.kind, cls.format):
-                raise ValueError(f"kind and format are {found}; should be {cls.kind, cls.format}")
-            if recorded != _hash(state):
+            state = json.loads(read_file(path))
+            # What has not changed needs no other check.
+            if state.pop("fingerprint", None) != _hash(state):
                 raise ValueError("does not match its fingerprint")
-            tokenizer = cls._from_settings(state, folder)
+            kind = KINDS[state["kind"]]
+            if state["format"] != kind.format:
+                raise ValueError(f"format = {state['format']!r}: should be {kind.format}")
+            tokenizer = kind._from_settings(state, folder)
             tokenizer.own_start_id = state.get("start_id")
             if "chat" in state:
                 tokenizer = tokenizer.with_chat(ChatFormat.of_state(state["chat"]))
             return tokenizer
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             problem = f"damaged ({type(error).__name__}: {error})"
-            raise UserError(f"{state_path(folder)}: {problem}") from None
+            raise UserError(f"{path}: {problem}") from None
 
     def fingerprint(self) -> str:
         """Returns 64 hexadecimal digits, equal for tokenizers with the same behavior."""
@@ -219,24 +219,6 @@ def _hash(state: dict[str, Any]) -> str:
 def state_path(folder: Path) -> Path:
     """Returns the path of `tokenizer.json` in a tokenizer's folder."""
     return folder / "tokenizer.json"
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    """Reads `tokenizer.json`.
-
-    Returns:
-      The entries; `kind` is a str.
-    Raises:
-      UserError: the file is missing or damaged.
-    """
-    path = state_path(folder)
-    try:
-        state = json.loads(read_file(path))
-        if not isinstance(state, dict) or not isinstance(state.get("kind"), str):
-            raise ValueError("not a saved tokenizer")
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: damaged: {error}") from None
-    return state
 
 
 def read_file(path: Path) -> bytes:
@@ -261,3 +243,79 @@ def read_checked_file(path: Path, sha256: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise UserError(f"{path}: damaged: not the file that belongs to tokenizer.json")
     return data
+
+
+def cut(text: str, after: re.Pattern[str]) -> Iterator[str]:
+    """Cuts a text into parts of about PART_SIZE characters.
+
+    Args:
+      text: any text; an empty one gives one empty part.
+      after: each cut is at the end of a match of this pattern.
+    """
+    start = 0
+    while len(text) - start > PART_SIZE:
+        match = after.search(text, start + PART_SIZE)
+        if not match or match.end() == len(text):
+            break
+        yield text[start : match.end()]
+        start = match.end()
+    yield text[start:]
+
+
+def checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yields the texts.
+
+    Raises:
+      TypeError: `texts` is a single string, whose characters would be texts, or has no texts.
+      UnicodeEncodeError: a text contains half of a surrogate pair.
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"`texts` must be a list of strings. Received: {reprlib.repr(texts)}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"text should be a string. Received: {reprlib.repr(text)}")
+        text.encode()
+        yield text
+
+
+def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Groups texts, in order, into lists of about GROUP_SIZE characters."""
+    group, size = [], 0
+    for text in texts:
+        group.append(text)
+        size += len(text)
+        if size >= GROUP_SIZE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def encode_chunks(
+    texts: list[str],
+    split: Callable[[str], list[str]],
+    encode: Callable[[list[str]], list[bytes]],
+) -> list[np.ndarray]:
+    """Encodes texts chunk by chunk.
+
+    Args:
+      texts: the texts.
+      split: returns the chunks of a text. The ids of the chunks, in order, are the ids of the text.
+      encode: returns the ids of every chunk as the bytes of int32[T]. Joining bytes is faster than
+        making an array of a list of numbers.
+    Returns:
+      int32[T] for every text.
+    """
+    chunks: list[str] = []
+    counts = [0]
+    for text in texts:
+        found = split(text)
+        chunks += found
+        counts.append(len(found))
+    different = list(set(chunks))
+    bytes_of = dict(zip(different, encode(different), strict=True))
+    encoded = [bytes_of[chunk] for chunk in chunks]
+    ids = np.frombuffer(bytearray().join(encoded), np.int32)
+    sizes = np.fromiter(map(len, encoded), np.int64, len(encoded)) // ids.itemsize
+    ends = np.concatenate([[0], np.cumsum(sizes)])[np.cumsum(counts)]
+    return [ids[start:end] for start, end in pairwise(ends.tolist())]

@@ -21,8 +21,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer, read_checked_file
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.base import Tokenizer, checked, read_checked_file
 from minigpt.tokenizers.unicode_tables import lower
 from minigpt.tokenizers.vocabulary import SPACE, escaped, unescaped
 

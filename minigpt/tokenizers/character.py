@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.base import Tokenizer, checked
 from minigpt.tokenizers.unicode_tables import lower
 
 SPECIAL_TOKENS = 2  # padding, <end>

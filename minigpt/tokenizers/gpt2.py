@@ -24,9 +24,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer, read_checked_file
+from minigpt.tokenizers.base import Tokenizer, checked, encode_chunks, read_checked_file
 from minigpt.tokenizers.byte_pair import merged
-from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.splitting import (
     CUT_AFTER,
     AddedToken,

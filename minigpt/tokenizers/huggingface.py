@@ -18,7 +18,7 @@ from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
 from minigpt.tokenizers.gpt2 import MAX_IDS, GPT2Tokenizer, added_bytes, byte_alphabet
-from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
+from minigpt.tokenizers.splitting import PATTERNS, Splitting, read_added_tokens
 
 NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -84,18 +84,9 @@ class HuggingFaceTokenizer(GivenTokenizer):
     def from_data(cls, data: bytes, path: Path) -> Tokenizer:
         # Other kinds of tokenizers than GPT-2's and Qwen3's.
         with suppress(UserError, ValueError, TypeError, RecursionError):
-            # No special tokens are added to a text.
+            # No special tokens are added to a text, nor found in one that a user types.
             described = {**json.loads(data), "post_processor": None}
-            splitting = splitting_of(path, described)
-            tokens, merges = bpe_tables(path, described)
-            added = added_tokens(path, described.get("added_tokens") or [])
-            ids = {token.content: token.id for token in added}
-            end = next((ids[name] for name in END_NAMES if name in ids), None)
-            # Special tokens are not found in a text that a user types.
-            added, names = [token for token in added if not token.special], (str(path), str(path))
-            return GPT2Tokenizer.from_tables(
-                tokens, merges, names, ids, end, added=added, splitting=splitting
-            )
+            return read_gpt2(path, described, finds_special=False)
         return cls(data)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
@@ -119,28 +110,51 @@ def _without_special(described: dict[str, Any]) -> dict[str, Any]:
     return {**described, **parts, "model": model}
 
 
-def bpe_tables(
-    path: Path, described: dict[str, Any]
-) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Returns token → id and the merges of a tokenizer.json."""
+def read_gpt2(
+    path: Path,
+    described: dict[str, Any],
+    end_id: int | None = None,
+    size: int | None = None,
+    finds_special: bool = True,
+) -> GPT2Tokenizer:
+    """Returns the tokenizer of a tokenizer.json of GPT-2's or Qwen3's kind.
+
+    Args:
+      path: the file, for messages.
+      described: its content.
+      end_id: the id of the end token; by default that of the first of END_NAMES that is there.
+      size: the number of ids, if it is larger than the number of tokens.
+      finds_special: whether special tokens are found in a text.
+    Raises:
+      UserError: the file is of another kind, or damaged.
+    """
+    splitting = splitting_of(path, described)
     try:
         vocab, merges = described["model"]["vocab"], described["model"]["merges"]
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
-        tokens = {str(token): int(i) for token, i in vocab.items()}
-        return tokens, [(str(a), str(b)) for a, b in pairs]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
-
-
-def added_tokens(path: Path, described: Any) -> list[AddedToken]:
-    """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
-    try:
-        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
-        return read_added_tokens(
-            [{"normalized": not t.get("special", False), **t} for t in described]
+        tokens, pairs = (
+            {str(t): int(i) for t, i in vocab.items()},
+            [(str(a), str(b)) for a, b in pairs],
         )
-    except (TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
+        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
+        added = read_added_tokens(
+            [
+                {"normalized": not token.get("special", False), **token}
+                for token in described.get("added_tokens") or []
+            ]
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        problem = "should have vocab, merges and added tokens with id and content"
+        raise UserError(f"{path}: damaged; {problem}") from None
+    # An added token may also be a part of words, with the same id.
+    ordinary = {*byte_alphabet(), *(a + b for a, b in pairs)} & tokens.keys()
+    special = {token.content: token.id for token in added if token.content not in ordinary}
+    if end_id is None:
+        end_id = next((special[name] for name in END_NAMES if name in special), None)
+    added = [token for token in added if finds_special or not token.special]
+    return GPT2Tokenizer.from_tables(
+        tokens, pairs, (str(path), str(path)), special, end_id, size, added, splitting
+    )
 
 
 def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:

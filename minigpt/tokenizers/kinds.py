@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from minigpt.config import TokenizerConfig
-from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer, read_state, state_path
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.given import SentencePieceTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.huggingface import HuggingFaceTokenizer
 from minigpt.tokenizers.listed import ListedTokenizer
-from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 _LEARNED = WordTokenizer, CharacterTokenizer, BytePairTokenizer
@@ -33,13 +32,5 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Reads a tokenizer that `Tokenizer.save` wrote, of any kind.
-
-    Raises:
-      UserError: a file is missing, damaged, or was written by a newer version.
-    """
-    kind = read_state(folder)["kind"]
-    if kind not in KINDS:
-        known = ", ".join(KINDS)
-        raise UserError(f"{state_path(folder)}: kind = {kind!r}: should be one of {known}")
-    return KINDS[kind].load(folder)
+    """Reads a tokenizer of any kind; see `Tokenizer.load`."""
+    return Tokenizer.load(folder)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import checked, encode_chunks
+from minigpt.tokenizers.base import Tokenizer, checked, encode_chunks
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>

@@ -10,7 +10,7 @@ import minigpt
 from minigpt.config import config_record
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
 from minigpt.runs.layout import checkpoint_name, epoch_file_name
-from minigpt.runs.records import Baselines, Facts, append_lines
+from minigpt.runs.records import Facts, append_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from tests.targets.gguf.models import Built
@@ -47,7 +47,7 @@ def write_run(
     config = built.config.model_copy(update={"sampling": settings})
     facts = Facts(
         parameters=sum(weight.size for weight in built.weights),
-        baselines=Baselines(uniform=5.7, unigram=4.9),
+        baselines={"uniform": 5.7, "unigram": 4.9},
         train_bytes=20_000,
         train_tokens=9_000,
         val_tokens=1_000,

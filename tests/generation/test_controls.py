@@ -25,10 +25,10 @@ def model(request, tiny_run, opened_without_xla):
 def test_a_processor_that_changes_nothing_gives_the_same_texts(model):
     """Several rows, an empty prompt, stop strings, texts longer than the context, streams."""
     arguments = {"seed": [3, 9], "repetition_penalty": 1.2, "top_k": 0, "stop": ["figs"]}
-    expected = model.samples(["Ana", ""], 20, **arguments)
-    assert model.samples(["Ana", ""], 20, **arguments, logits_processor=same) == expected
-    whole = model.generate("Ana sat", 18, seed=5)[0]
-    assert "".join(model.stream("Ana sat", 18, seed=5, logits_processor=same)) == whole
+    expected = model.samples(["Ana", ""], 12, **arguments)
+    assert model.samples(["Ana", ""], 12, **arguments, logits_processor=same) == expected
+    whole = model.generate("Ana sat", 14, seed=5)[0]
+    assert "".join(model.stream("Ana sat", 14, seed=5, logits_processor=same)) == whole
     assert model.generate("Ana", 0, logits_processor=same) == [""]
 
 
@@ -68,7 +68,7 @@ def test_the_result_of_a_processor_decides(model):
     # A banned token stays banned.
     end, banned = model.tokenizer.end_id, wanted[0]
     zeros = {"logits_processor": lambda ids, logits: np.zeros_like(logits)}
-    for sample in model.samples("", 40, num_samples=3, banned_tokens=[banned], top_k=0, **zeros):
+    for sample in model.samples("", 10, num_samples=3, banned_tokens=[banned], top_k=0, **zeros):
         assert not {banned, end, *model.tokenizer.never_sampled_ids} & set(sample.tokens)
 
 
@@ -131,7 +131,7 @@ def test_controls_that_cannot_be_used(model):
 def test_a_processor_may_use_the_model_itself(model):
     """Also another thread may, between two steps."""
     expected = model.generate(["Ana", "Béla"], 5)
-    other = threading.Thread(target=lambda: model.generate("Dirk", 30))
+    other = threading.Thread(target=lambda: model.generate("Dirk", 15))
     other.start()
     found = model.generate(["Ana", "Béla"], 5, logits_processor=using(model))
     other.join()

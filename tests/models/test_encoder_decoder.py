@@ -215,9 +215,3 @@ def test_a_source_of_padding_only(inputs):
     logits = model((source, target)).numpy()
     np.testing.assert_array_equal(logits, model((source, np.ones(3, "int32"), target)))
     assert np.isfinite(logits).all()
-
-
-def test_other_inputs_are_refused(inputs):
-    for given in (inputs[:1], inputs[0], [*inputs, inputs[2]]):
-        with pytest.raises(ValueError, match="source_lengths, target_ids"):
-            small_model()(given)

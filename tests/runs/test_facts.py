@@ -5,14 +5,14 @@ import json
 import pytest
 
 from minigpt.config import load_config
-from minigpt.runs.records import Baselines, Facts
+from minigpt.runs.records import Facts
 from minigpt.runs.run import Run
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 
 FACTS = Facts(
     parameters=5,
-    baselines=Baselines(uniform=4.5, unigram=None),
+    baselines={"uniform": 4.5, "unigram": None},
     train_bytes=90,
     train_tokens=100,
     val_tokens=0,

@@ -59,19 +59,19 @@ def test_trainings_started_together_get_a_directory_each(tmp_path, tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (lambda path: (path.mkdir(), (path / "x").touch()), "is not empty"),
-        (lambda path: (path.mkdir(), (path / "config.toml").touch()), "already contains a run"),
-        (lambda path: path.touch(), "is a file"),
-        (lambda path: path.symlink_to("nowhere"), "is a file"),
+        lambda path: (path.mkdir(), (path / "x").touch()),
+        lambda path: (path.mkdir(), (path / "config.toml").touch()),
+        lambda path: path.touch(),
+        lambda path: path.symlink_to("nowhere"),
     ],
 )
-def test_an_existing_path_is_never_overwritten(make, message, tmp_path, tokenizer):
+def test_an_existing_path_is_never_overwritten(make, tmp_path, tokenizer):
     path = tmp_path / "a"
     make(path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=f"{message}; expected a new or empty directory"):
+    with pytest.raises(UserError, match="expected a new or empty directory"):
         Run.create(path, load_config({}), tokenizer, CORPUS)
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from minigpt.config import load_config
 from minigpt.corpus.token_store import given_tokenizer, open_corpus
 from minigpt.errors import UserError
-from minigpt.tokenizers import grouping, load_tokenizer
+from minigpt.tokenizers import base, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import twenty_thousand
@@ -89,8 +89,8 @@ def test_single_bytes_are_only_decoded(tokenizer):
 def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
-    monkeypatch.setattr(grouping, "PART_SIZE", 3)
-    monkeypatch.setattr(grouping, "GROUP_SIZE", 10)
+    monkeypatch.setattr(base, "PART_SIZE", 3)
+    monkeypatch.setattr(base, "GROUP_SIZE", 10)
     np.testing.assert_array_equal(tokenizer.encode(text), whole)
 
 

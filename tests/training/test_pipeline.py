@@ -74,7 +74,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
         evaluate_run(minigpt.Run(broken))
     for data in (b"", tiny_run.model_file.read_bytes()[:2000]):
         (broken / "model.keras").write_bytes(data)
-        with pytest.raises(UserError, match=r"model\.keras: damaged"):
+        with pytest.raises(UserError, match=r"model\.keras: not a readable model"):
             minigpt.load(broken)
 
 

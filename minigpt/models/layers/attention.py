@@ -138,10 +138,9 @@ class Attention(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_shape[-1]})
         if self.config.is_modern:
             # All heads share one gain, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
-            self.query_norm = build_norm(self.config, "query_norm", self.dtype_policy)
-            self.key_norm = build_norm(self.config, "key_norm", self.dtype_policy)
-            self.query_norm.build((None, None, None, self.head_dim))
-            self.key_norm.build((None, None, None, self.head_dim))
+            for name in ("query_norm", "key_norm"):
+                setattr(self, name, build_norm(self.config, name, self.dtype_policy))
+                getattr(self, name).build((None, None, None, self.head_dim))
         self.output_projection = Dense(
             input_shape[-1],
             use_bias=self.config.use_bias,
@@ -362,25 +361,24 @@ class BidirectionalAttention(Attention):
     them only once. Arguments are those of `Attention`.
     """
 
+    # Whether queries and keys have the positions of one sequence.
+    has_positions = False
+
     def build(self, input_shape: Any) -> None:
         self.query = self.build_projection(input_shape, "query", self.query_width)
         widths = self.key_width, self.value_width
         self.key_value = self.build_projection(input_shape, "key_value", *widths)
         super().build(input_shape)
 
-    def encode_positions(self, x: Any) -> Any:
-        """Encodes positions in queries or keys float[B, H, T, K]; unchanged by default."""
-        return x
-
-    def source_bias(self, positions: Any) -> Any:
-        """Returns what is added to the scores of keys at positions int32[S]; None by default."""
-        return None
+    def _with_positions(self, x: Any) -> Any:
+        """Encodes positions in queries or keys float[B, H, T, K]."""
+        return self.rotate(x, ops.arange(ops.shape(x)[2])[None]) if self.has_positions else x
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
         """float[B, S, D] → keys float[B, G, S, K] and values float[B, G, S, U]."""
-        parts = ops.split(self.key_value(source), [self.num_kv_heads * self.head_dim], axis=-1)
+        parts = ops.split(self.key_value(source), [self.key_width], axis=-1)
         key, value = (self.split_heads(part, self.num_kv_heads) for part in parts)
-        return self.encode_positions(normalized(key, self.key_norm)), value
+        return self._with_positions(normalized(key, self.key_norm)), value
 
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
@@ -396,9 +394,9 @@ class BidirectionalAttention(Attention):
         """
         key, value = source
         positions = ops.arange(ops.shape(key)[2])
-        visible, bias = positions < lengths[:, None, None, None], self.source_bias(positions)
+        bias = self.score_bias(positions[None], positions) if self.has_positions else None
         query = normalized(self.split_heads(self.query(x), self.num_heads), self.query_norm)
-        query = self.encode_positions(query)
+        query, visible = self._with_positions(query), positions < lengths[:, None, None, None]
         return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
 
 
@@ -406,11 +404,7 @@ class BidirectionalAttention(Attention):
 class BidirectionalSelfAttention(BidirectionalAttention):
     """Self-attention of the encoder (Vaswani et al. 2017, section 3.2.3): the source is `x` itself."""
 
-    def encode_positions(self, x: Any) -> Any:
-        return self.rotate(x, ops.arange(ops.shape(x)[2])[None])
-
-    def source_bias(self, positions: Any) -> Any:
-        return self.score_bias(positions[None], positions)
+    has_positions = True
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -53,15 +53,12 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
-        if position not in POSITIONS:
-            raise ValueError(
-                f"`position` should be one of {', '.join(POSITIONS)}. Received: {position}"
-            )
+        split_settings({"dropout_rate": dropout_rate, "position": position})  # Checks them.
         self.max_len = max_len
         self.vocab_size = vocab_size
         self.embed_dim = embed_dim
         self.position = position
-        self.dropout_rate = split_settings({"dropout_rate": dropout_rate})[0].dropout_rate
+        self.dropout_rate = dropout_rate
         self.scale = scale
         self.initializer = keras.initializers.get(initializer)
         self.token_embedding = keras.layers.ReversibleEmbedding(
@@ -96,10 +93,18 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
           tf.errors.InvalidArgumentError: the same, in a graph in which T is not known.
         """
         length = token_ids.shape[1]
+        limit = f"A sequence may have at most max_len = {self.max_len} tokens"
         if length is None and index is None:
-            token_ids = self._checked(token_ids)
+            # XLA ignores assertions, but its messages contain the name of an operation whose shape is
+            # wrong. Without XLA, that operation is optimized away.
+            beyond = ops.maximum(ops.shape(token_ids)[1] - self.max_len, 0)
+            assertion = tf.debugging.Assert(beyond <= 0, [limit])
+            with tf.name_scope(limit.replace(" ", "_").replace("=", "is")):
+                nothing = tf.ensure_shape(tf.zeros([beyond]), [0])
+            with tf.control_dependencies([assertion, nothing]):
+                token_ids = tf.identity(token_ids)
         elif length is not None and length > self.max_len:
-            raise ValueError(f"{self._limit()}. Received: {length} tokens")
+            raise ValueError(f"{limit}. Received: {length} tokens")
         x = self.token_embedding(token_ids)
         if self.scale:
             x = x * self.embed_dim**0.5
@@ -113,22 +118,6 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             else:
                 x = x + ops.take(table, index[:, None] + ops.arange(length), axis=0)
         return self.dropout(x, training=training)
-
-    def _limit(self) -> str:
-        return f"A sequence may have at most max_len = {self.max_len} tokens"
-
-    def _checked(self, token_ids: Any) -> Any:
-        """Returns the token ids, which the graph refuses if there are too many in a row."""
-        length = tf.shape(token_ids)[1]
-        assertion = tf.debugging.Assert(
-            length <= self.max_len, [f"{self._limit()}. Received:", length, "tokens"]
-        )
-        # XLA ignores assertions, but its messages contain the name of an operation whose shape is wrong.
-        # Without XLA, that operation is optimized away.
-        with tf.name_scope(self._limit().replace(" ", "_").replace("=", "is")):
-            nothing = tf.ensure_shape(tf.zeros([tf.maximum(length - self.max_len, 0)]), [0])
-        with tf.control_dependencies([assertion, nothing]):
-            return tf.identity(token_ids)
 
     def logits(self, latents: Any) -> Any:
         """Computes the logits of a tied head: the products of latents and token vectors.

@@ -18,9 +18,9 @@ from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import engine_problems
+from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from minigpt.targets.huggingface.qwen3 import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer, load_tokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
-from minigpt.tokenizers.huggingface import added_tokens, bpe_tables, splitting_of
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import read_gpt2
 
 # A saved tokenizer of minigpt, which is written next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
@@ -199,14 +199,5 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
     settings = read_json_object(settings_path) if settings_path.is_file() else {}
     if settings.get("add_prefix_space"):
         raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
-    splitting = splitting_of(path, described)
-    tokens, merges = bpe_tables(path, described)
-    added = added_tokens(path, described.get("added_tokens") or [])
-    # An added token may also be a part of words, with the same id.
-    ordinary = {*byte_alphabet(), *(a + b for a, b in merges)} & tokens.keys()
-    special = {token.content: token.id for token in added if token.content not in ordinary}
-    names = (str(path), str(path))
-    found = GPT2Tokenizer.from_tables(
-        tokens, merges, names, special, end_id, vocab_size, added, splitting
-    )
+    found = read_gpt2(path, described, end_id, vocab_size)
     return with_template(found, folder, settings)

@@ -5,12 +5,12 @@ import tensorflow as tf
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.given import SentencePieceTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.graph import learned
 from minigpt.tokenizers.graph.base import GraphTokenizer
 from minigpt.tokenizers.graph.gpt2 import GPT2Graph
 from minigpt.tokenizers.listed import ListedTokenizer
-from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 # A subclass of one of these tokenizers has the same graph.

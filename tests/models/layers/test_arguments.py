@@ -94,7 +94,7 @@ WRONG = [
     (GPT, ((), {"vocab_size": 13, "max_len": 8, "maxlen": 8}), TypeError, "maxlen"),
     (GPT, ((GPTConfig(),), {}), TypeError, "vocab_size"),
     (GPT, ((), {"vocab_size": "a", "embed_dim": 8}), ValueError, "vocab_size"),
-    (GPT, ((13,), {}), TypeError, "config"),
+    (GPT, ((13, 8), {}), ValueError, "config"),
     (EncoderDecoder, ((GPTConfig(), 13), {}), ValueError, "kind"),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.models import build_model
-from minigpt.models.state import assign, weight_arrays
+from minigpt.models.state import assign, group_of
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
@@ -73,7 +73,7 @@ def test_every_epoch_has_the_weights_and_the_facts_of_its_checkpoint(ended):
     logits = []
     paths = checkpoint_paths(run.checkpoints_folder)
     for file, path, line in zip(run.epoch_files(), paths, records(run.metrics_file), strict=True):
-        arrays = weight_arrays(read_checkpoint(path).arrays)
+        arrays = group_of(read_checkpoint(path).arrays)
         tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(file).tensors}
         table = tensors["token_embd.weight"]
         assert table.tensor_type.name == "Q8_0"
