@@ -84,7 +84,7 @@ class TransformersJs(HuggingFace):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.onnx.transformers_js import write_transformers_js
 
-        write_transformers_js(source, path, weights)
+        write_transformers_js(source, path, weights, *MODEL_FILES[weights])
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return any((path / "onnx").glob("*.onnx"))
