@@ -44,7 +44,7 @@ from minigpt.layers import TransformerBlock as TransformerBlock
 from minigpt.models import GPT as GPT
 from minigpt.models import EncoderDecoder as EncoderDecoder
 from minigpt.targets.huggingface.folders import import_run as import_run
-from minigpt.training.callbacks.samples import TextGenerator as TextGenerator
+from minigpt.training.samples import TextGenerator as TextGenerator
 
 __version__: str
 __all__: list[str]

@@ -8,13 +8,12 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.config.loading import check_overrides
+from minigpt.config.loading import check_strings
 from minigpt.distribution.devices import Devices
 from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
 from minigpt.insight.report.report import write_report
 from minigpt.insight.reporter import Reporter
-from minigpt.insight.tensorboard import TensorBoard
 from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
@@ -53,7 +52,7 @@ def train(
         resumed, all settings of `[sampling]` and some of `[training]` can change. The learning rate is
         then the same as if the setting had been changed at the beginning.
       callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
-        See `UserCallbacks` for the order and for training that is resumed.
+        See `minigpt.training.loop` for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
       command: how the user calls minigpt, for the suggested commands; found out if None.
       console: where to print; standard output if None.
@@ -77,7 +76,7 @@ def train(
         name=name,
         command=command,
         console=console,
-        hooks=[TensorBoard(), *export_hooks(), Reporter(command)],
+        hooks=[*export_hooks(), Reporter(command)],
         strategy=Devices(),
     )
 
@@ -95,7 +94,7 @@ def resume(
     Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments. `run` may
     also be a `Run`.
     """
-    check_overrides(changes, "changes")
+    check_strings("changes", changes)
     return train(
         resume_from=as_run(run).path,
         overrides=changes,

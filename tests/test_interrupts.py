@@ -2,13 +2,12 @@
 
 import os
 import signal
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from minigpt.interrupts import remember_interrupts, stopping_signals
-from minigpt.training.callbacks.ending import Interrupt
+from minigpt.training.interrupt import Interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +26,12 @@ def test_what_was_ignored_at_the_start_stays_ignored(number):
     signal.signal(number, signal.SIG_IGN)
     assert number not in stopping_signals() and signal.SIGTERM in stopping_signals()
     remember_interrupts()
-    interrupt = Interrupt(SimpleNamespace(is_at_epoch_end=False), Console(quiet=True))
-    interrupt.install()
+    interrupt = Interrupt(Console(quiet=True))
+    interrupt.__enter__()
     os.kill(os.getpid(), number)
     assert signal.getsignal(number) == signal.SIG_IGN
     assert not interrupt.requested
     os.kill(os.getpid(), signal.SIGTERM)
     assert interrupt.requested
-    interrupt.uninstall()
+    interrupt.__exit__()
     assert signal.getsignal(number) == signal.SIG_IGN

@@ -132,7 +132,7 @@ class TrainingConfig(Section):
     )
     tensorboard: bool = Field(
         False,
-        description="write losses, samples and histograms of the weights for TensorBoard, which must be "
+        description="write losses and histograms of the weights for TensorBoard, which must be "
         "installed, into the folder tensorboard of the run",
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(

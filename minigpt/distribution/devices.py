@@ -1,7 +1,7 @@
 """Training on several devices and in several processes."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from rich.console import Console
 
 import minigpt
 from minigpt.config import TrainingConfig
@@ -17,22 +16,22 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, is_alone, is_first_worker
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.fit import ReplicatedStep, replicated_fit
 from minigpt.distribution.replicas import Replicas
+from minigpt.distribution.step import ReplicatedStep
 from minigpt.errors import UserError
-from minigpt.interrupts import Interrupted
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.start import Start
 from minigpt.training.strategy import (
+    Step,
     Strategy,
     device_name,
     make_visible,
     seed,
     selected_gpus,
 )
-from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.task import Batch, Task
 
 # Paths, which may differ between machines. The text and the weights are compared by their contents.
 _OWN = {"data.paths", "data.val_paths", "training.init_from"}
@@ -51,7 +50,8 @@ class Devices(Strategy):
     def __init__(self) -> None:
         self.is_first, self.is_alone = is_first_worker(), is_alone()
         self.replicas = None
-        self._step: ReplicatedStep | None = None
+        # Whether the other workers, or this one, are between a step and the next agreement.
+        self._others_wait = False
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
@@ -117,44 +117,21 @@ class Devices(Strategy):
         model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
         task.set_model(model, replicas)
 
-    def announce(self, run: Run, trains: bool) -> None:
-        if self.replicas:
-            self.replicas.from_first({"path": str(run.path.absolute()), "trains": trains})
-
-    def follow(
-        self,
-        start: Start,
-        task: Task,
-        model: keras.Model,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> Run:
-        """Trains along with the first worker, and writes nothing.
+    def share(self, run: Run | None) -> Run:
+        """Returns the run of the first worker.
 
         Raises:
-          UserError: the run directory of the first worker cannot be seen.
-          KeyboardInterrupt: after Ctrl-C in any worker.
+          UserError: its directory cannot be seen.
         """
-        assert self.replicas
-        announced = self.replicas.from_first(None)
-        path = Path(announced["path"])
+        if self.replicas is None:
+            return super().share(run)
+        path = Path(self.replicas.from_first(run and str(run.path.absolute())))
         if not path.is_dir():
             raise UserError(
                 f"{path}: the run directory of worker 0 does not exist here; should be in a folder that "
                 "all workers share"
             )
-        run = Run(path)
-        if announced["trains"]:
-            quiet = Console(quiet=True)
-            loop = TrainingLoop(run, task, model, callbacks, quiet, strategy=self)
-            loop.restore(start.checkpoint)
-            self.check_weights(model)
-            try:
-                loop.fit()
-            except KeyboardInterrupt:
-                raise Interrupted from None  # The first worker prints what was saved.
-            finally:
-                self.wait(loop)
-        return run
+        return run or Run(path)
 
     def check_weights(self, model: keras.Model) -> None:
         """Checks that all workers begin with the same weights and the same state of the optimizer.
@@ -170,18 +147,55 @@ class Devices(Strategy):
         what = {"weights": "SHA-256 of the weights"}
         check_equal(replicas, {"weights": digest.hexdigest()[:12]}, what)
 
-    def fit(
-        self,
-        loop: TrainingLoop,
-        callbacks: list[keras.callbacks.Callback],
-        epochs: int,
-        steps_per_epoch: int,
-    ) -> None:
-        if self.replicas is None:
-            super().fit(loop, callbacks, epochs, steps_per_epoch)
+    @contextmanager
+    def computing(self, loop: TrainingLoop) -> Iterator[Step]:
+        """Yields the step, and tells the other workers if this one fails between two steps."""
+        if (replicas := self.replicas) is None:
+            with super().computing(loop) as of_one_device:
+                yield of_one_device
             return
-        self._step = self._step or ReplicatedStep(loop.task, loop.model, self.replicas)
-        replicated_fit(self._step, loop, callbacks, epochs, steps_per_epoch)
+        replicated = ReplicatedStep(loop.training, loop.model, replicas, loop.clock.batches)
+
+        def step(batch: Batch) -> dict[str, Any]:
+            self._others_wait = False
+            metrics = replicated(batch)
+            self._others_wait = True
+            return metrics
+
+        try:
+            yield step
+        except (UserError, OSError):
+            # The others are about to agree; they would report that this one has ended. If another worker
+            # is lost as well, the first reason is reported.
+            if self._others_wait and loop.clock.is_update:
+                with suppress(*LOST):
+                    replicas.sum_over_workers([0, 0, 0, 1])
+            raise
+
+    def agree(self, loop: TrainingLoop) -> None:
+        """Makes all workers end training at the same update, whichever of them stops it.
+
+        The time limit is the first worker's, whose clock may also change the number of updates. Every
+        worker can be interrupted.
+
+        Raises:
+          UserError: another worker has failed, and says why.
+        """
+        if (replicas := self.replicas) is None:
+            return
+        model, step, limits = loop.model, loop.clock.step, loop.clock.limits
+        end = limits.end(step) if self.is_first else 0
+        self._others_wait = False
+        stop, interrupted, end, failed = replicas.sum_over_workers(
+            [model.stop_training, loop.interrupt.requested, end, 0]
+        )
+        if failed:
+            raise UserError("training has ended, because another worker failed; see its message")
+        self._others_wait = True
+        if end != limits.end(step):
+            limits.change(step, int(end))
+        model.stop_training = bool(stop)
+        loop.interrupt.requested = bool(interrupted)
 
     def wait(self, loop: TrainingLoop) -> None:
         """Waits until the first worker has written everything; TensorFlow warns if one ends before."""

@@ -65,17 +65,13 @@ class Reporter(Hook):
             memorization={},
         )
 
-    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
+    def evaluated(self, logs: dict[str, Any]) -> None:
         loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
         bytes_per_token = loss / math.log(2) / bits if bits else None
         self._analysis = replace(self._analysis, bytes_per_token=bytes_per_token)
         allowed = SHARE * self.clock.process_seconds
         if not self.seconds or self.seconds + self._last_seconds <= allowed:
             self.report("training")
-
-    def step_ended(self, logs: dict[str, Any]) -> None:
-        if "val_loss" in logs:
-            self.epoch_ended(self.checkpointing.epoch, logs)
 
     def finished(self, run: Run, state: str) -> list[str]:
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""

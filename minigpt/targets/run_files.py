@@ -23,7 +23,6 @@ from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module
-from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
@@ -63,7 +62,6 @@ class EpochFiles(Hook):
     """
 
     name = "a state of training"
-    stage = Stage.KEEP
     # None if no files are kept.
     _loop: TrainingLoop | None = None
 
@@ -72,7 +70,7 @@ class EpochFiles(Hook):
         keeps = keeps_epochs(config.training, loop.model)
         if keeps and portable_problem(config.model, tokenizer) is None:
             self._loop = loop
-            self._remove_old()
+            remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
             if not loop.is_over and loop.clock.step == 0:
                 self._write_snapshot(loop)
@@ -85,7 +83,8 @@ class EpochFiles(Hook):
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         if loop := self._loop:
-            self._remove_old()
+            # Those that the checkpoint before this epoch does not keep.
+            remove_epoch_files(loop.run.epochs_folder, epoch - 1)
             file = loop.run.epochs_folder / epoch_file_name(epoch)
             self._write(loop, file, {**logs, "epoch": epoch})
 
@@ -102,13 +101,8 @@ class EpochFiles(Hook):
 
     def finished(self, run: Run, state: str) -> list[str]:
         if self._loop:
-            self._remove_old()
+            remove_epoch_files(run.epochs_folder, self._loop.checkpointing.epoch)
         return []
-
-    def _remove_old(self) -> None:
-        """Removes the files that are not kept at the newest checkpoint."""
-        assert self._loop
-        remove_epoch_files(self._loop.run.epochs_folder, self._loop.checkpointing.epoch)
 
 
 class SavedModelFolder(Hook):

@@ -16,7 +16,7 @@ from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
-from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
+from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
@@ -213,7 +213,7 @@ def _extending(loop: TrainingLoop, command: str) -> str:
     settings = settings_to_extend(
         loop.training,
         loop.checkpointing.epoch,
-        loop.best.epochs_since,
+        loop.checkpointing.epochs_since_best,
         bool(loop.clock.limits.changes),
     )
     resume = f"{command} train --resume {shlex.quote(str(loop.run.path))}"
@@ -227,7 +227,7 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
     if clock.step < clock.end:
         patience = training.early_stopping_patience
         reason = "a callback stopped it"
-        if patience and loop.best.is_out_of_patience:
+        if patience and loop.checkpointing.is_out_of_patience:
             reason = (
                 f"no better validation loss for training.early_stopping_patience = "
                 f"{count(patience, 'validation' if training.eval_every_steps else 'epoch')}"
@@ -236,8 +236,8 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
     elif clock.end < total:
         passes = clock.batches / loop.task.batches_in_pass
         reached = f"{count(clock.step, 'step')}, {rounded(passes)} passes over the text"
-        if loop.best.best:
-            reached += f", validation loss {loop.best.best.val_loss:.3f} nats per token"
+        if loop.checkpointing.best:
+            reached += f", validation loss {loop.checkpointing.best.val_loss:.3f} nats per token"
         if training.max_minutes:
             limit = f"training.max_minutes = {training.max_minutes:g}"
             lines.append(f"Trained until the time limit, {limit}: {reached}.")

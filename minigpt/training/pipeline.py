@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
+from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder
@@ -58,6 +60,7 @@ def train(
     is_first = strategy.is_first
     # Only the first of several processes prints.
     console = (console or new_console()) if is_first else Console(quiet=True)
+    hooks = hooks if is_first else ()
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console, indent=2)))
         start = (
@@ -65,8 +68,9 @@ def train(
             if resume_from is None
             else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
         )
-        for hook in hooks:
-            hook.check(start.config)
+        if start.config.training.tensorboard and find_spec("tensorboard") is None:
+            problem = f"TensorBoard is not installed: {install_command('tensorboard')}"
+            raise UserError(f"training.tensorboard = true: {problem}")
 
         # 1. Device and corpus.
         stop_if_interrupted()
@@ -90,20 +94,19 @@ def train(
         stop_if_interrupted()
 
         # 4. Restore.
-        if not is_first:
-            return strategy.follow(start, task, model, callbacks)
-        trained = contexts.enter_context(start.run_directory(task, facts))
+        created = contexts.enter_context(start.run_directory(task, facts)) if is_first else None
+        trained = strategy.share(created)
         contexts.enter_context(report_failed_writes(trained))
         loop = TrainingLoop(trained, task, model, callbacks, console, hooks, strategy)
         contexts.callback(strategy.wait, loop)
         loop.restore(start.checkpoint)
-        strategy.announce(trained, trains=not loop.is_over)
         if loop.is_over and trained.model_file.is_file():
             loop.hooks.started(loop)
             loop.hooks.finished(trained, "finished")
             show(console, messages.how_to_extend(loop, command))
             return trained
-        start.discard_later_results(loop.checkpointing)
+        if is_first:
+            start.discard_later_results(loop.checkpointing)
         try:
             # 5. Fit.
             if not loop.is_over:
@@ -119,6 +122,8 @@ def train(
                 loop.fit()
                 for line in messages.why_it_ended(loop):
                     show(console, line, indent=0)
+            if not is_first:
+                return trained
             # 6. Export.
             show(console, "Exporting the best model.")
             scores = export_best(trained, task, loop.hooks)

@@ -37,7 +37,7 @@ from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, known_run_corpus
 from minigpt.storage.atomic import remove_abandoned
-from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
 
@@ -137,7 +137,7 @@ class Start:
             return
         remove_abandoned(run.path)
         for file in (run.metrics_file, run.samples_file):
-            cut_lines(file, checkpointing.epochs_after(checkpointing.batch))
+            cut_lines(file, checkpointing.epochs_done)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)

@@ -1,4 +1,4 @@
-"""Where the steps of training are computed: the device, its memory, and `Model.fit`."""
+"""Where the steps of training are computed: the device, its memory, and the compiled step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,15 +15,18 @@ from minigpt.evaluation.text import Replicas
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import build_optimizer
-from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.task import Batch, Task
 
 if TYPE_CHECKING:
     from minigpt.training.loop import TrainingLoop
     from minigpt.training.start import Start
 
+# Trains on one batch; returns the metrics of the epoch so far.
+Step = Callable[[Batch], dict[str, Any]]
+
 
 class Strategy:
-    """Trains on one device with `Model.fit`.
+    """Trains on one device.
 
     `minigpt.distribution.devices.Devices` overrides the methods for several devices and processes.
 
@@ -71,48 +74,27 @@ class Strategy:
         model.compile(optimizer=optimizer, jit_compile=training.uses_xla, **task.objective())
         task.set_model(model)
 
-    def announce(self, run: Run, trains: bool) -> None:
-        """Tells the other processes the run directory, and whether there is something left to train."""
-
-    def follow(
-        self,
-        start: "Start",
-        task: Task,
-        model: keras.Model,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> Run:
-        """Trains along with the first process and writes nothing; called if `is_first` is False."""
-        raise RuntimeError("there is one process, which is the first")
+    def share(self, run: Run | None) -> Run:
+        """Returns the run of the first process; `run` is None in the others."""
+        assert run
+        return run
 
     def check_weights(self, model: keras.Model) -> None:
         """Raises a `UserError` if the processes do not begin with the same weights."""
 
-    def fit(
-        self,
-        loop: "TrainingLoop",
-        callbacks: list[keras.callbacks.Callback],
-        epochs: int,
-        steps_per_epoch: int,
-    ) -> None:
-        """Trains from the loop's next batch on, until this number of epochs have ended.
-
-        Args:
-          loop: the batches that are done, the model and the task.
-          callbacks: Keras callbacks, in their order.
-          epochs: number of the last epoch.
-          steps_per_epoch: batches of an epoch, of the rest of an epoch that is partly done.
-        """
-        batches, training = loop.clock.batches, loop.training
-        left = loop.clock.limits.total_steps * training.accumulate_steps - batches
-        loop.model.fit(
-            loop.task.batches(batches, left),
-            initial_epoch=loop.checkpointing.epoch,
-            epochs=epochs,
-            steps_per_epoch=steps_per_epoch,
-            callbacks=callbacks,
-            shuffle=False,
-            verbose=0,
+    @contextmanager
+    def computing(self, loop: "TrainingLoop") -> Iterator[Step]:
+        """Yields the step of a training loop. The block is the loop."""
+        model = loop.model
+        yield tf.function(
+            model.train_step,
+            input_signature=loop.task.batch_signature,
+            jit_compile=model.jit_compile,
+            autograph=False,
         )
+
+    def agree(self, loop: "TrainingLoop") -> None:
+        """Makes the decisions of all processes the same, after each update and each epoch."""
 
     def wait(self, loop: "TrainingLoop") -> None:
         """Waits until the first process has written everything."""

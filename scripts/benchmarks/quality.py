@@ -141,7 +141,7 @@ def ours(text: str, path: str, goal: float) -> Outcome:
     if text == "shakespeare":
         # Tokenizing is part of the measurement.
         os.environ["MINIGPT_CACHE"] = mkdtemp(dir=".")
-    from minigpt.training.callbacks import clock
+    from minigpt.training import clock
 
     config = _in_one_epoch(text, path)
     points: list[tuple[float, float]] = []

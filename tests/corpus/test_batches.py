@@ -1,13 +1,7 @@
 """A batch is a pure function of (seed, step)."""
 
-import os
-import subprocess
-import sys
-from functools import partial
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from minigpt.corpus import batches
 from minigpt.corpus.batches import (
@@ -16,7 +10,6 @@ from minigpt.corpus.batches import (
     training_batch,
     windows_in_pass,
 )
-from minigpt.corpus.datasets import batch_dataset
 from minigpt.errors import UserError
 
 # Ids equal their positions, so a window shows where it was taken.
@@ -24,15 +17,9 @@ IDS = np.arange(1001, dtype=np.uint16)
 T, B = 7, 5
 
 
-def dataset_of(ids, seed, first_step, steps, batch_size=B):
-    spec = tf.TensorSpec([batch_size, T], tf.int32)
-    read = partial(training_batch, ids, T, batch_size, seed)
-    return batch_dataset(read, (spec, spec), first_step, steps)
-
-
 def collect(seed, first_step, steps, ids=IDS, batch_size=B):
-    dataset = dataset_of(ids, seed, first_step, steps, batch_size)
-    return np.array([(inputs, targets) for inputs, targets in dataset.as_numpy_iterator()])
+    numbers = range(first_step, first_step + steps)
+    return np.array([training_batch(ids, T, batch_size, seed, number) for number in numbers])
 
 
 @pytest.mark.parametrize("n_tokens", [34, 41, 500, 1000])
@@ -131,32 +118,3 @@ def test_overlapping_windows_count_every_target_with_the_most_tokens_before_it(n
                 assert before == list(range(target - place - 1, target))
                 assert len(before) == target or len(before) > T - stride
     assert seen == list(range(1, n_tokens + 1))
-
-
-@pytest.mark.slow
-def test_a_process_ends_with_unread_batches():
-    # A thread of tf.data that runs Python code at interpreter exit blocks forever.
-    script = """if True:
-        import os
-        from functools import partial
-        import numpy as np
-        import tensorflow as tf
-        from minigpt.corpus.batches import training_batch
-        from minigpt.corpus.datasets import batch_dataset
-        def thread_count():
-            return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
-        ids, others = np.arange(60000, dtype=np.uint16), []
-        spec = tf.TensorSpec([32, 128], tf.int32)
-        dataset = batch_dataset(partial(training_batch, ids, 128, 32, 0), (spec, spec), 0, 100000)
-        batches = iter(dataset)
-        for _ in range(100):
-            next(batches)
-        # TensorFlow starts two threads per iterator; autotuning would start a third.
-        before = thread_count()
-        for _ in range(20):
-            others.append(iter(dataset))
-            next(others[-1])
-        assert thread_count() < before + 50
-    """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)

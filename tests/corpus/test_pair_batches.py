@@ -1,12 +1,8 @@
 """Batches of pairs: every pair once a pass, little padding, no state."""
 
-from functools import partial
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 
@@ -71,14 +67,6 @@ def test_a_batch_is_a_function_of_seed_and_step(pairs):
     ]
     assert flat(one.training_batch(7, 5)) != flat(one.training_batch(8, 5))
     assert flat(one.training_batch(7, 5)) != flat(one.training_batch(7, 5 + one.batches_in_pass))
-    ids = tf.TensorSpec([None, None], tf.int32)
-    inputs = ids, tf.TensorSpec([None], tf.int32), ids
-    signature = inputs, ids, tf.TensorSpec([None, None], tf.float32)
-    dataset = batch_dataset(partial(one.training_batch, 7), signature, 4, 3)
-    streamed = list(dataset.as_numpy_iterator())
-    assert [flat(batch) for batch in streamed] == [
-        flat(one.training_batch(7, step)) for step in (4, 5, 6)
-    ]
 
 
 def test_batches_cost_about_the_same(pairs):

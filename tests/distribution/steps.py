@@ -19,7 +19,7 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
 from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.fit import ReplicatedStep
+from minigpt.distribution.step import ReplicatedStep
 from minigpt.training.start import initial_model
 from minigpt.training.tasks import build_task
 
@@ -38,16 +38,13 @@ def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
     model = devices.build_model(lambda: initial_model(task))
     devices.compile(task, model)
     if replicas is None:
-        train_step = tf.function(model.train_step, jit_compile=config.training.uses_xla)
-
-        def step(number: int) -> dict[str, Any]:
-            return train_step(task.batch(number))
+        step = tf.function(model.train_step, jit_compile=config.training.uses_xla)
     else:
-        step = ReplicatedStep(task, model, replicas)
+        step = ReplicatedStep(config.training, model, replicas)
     losses = []
     for number in range(steps):
         model.reset_metrics()
-        losses.append(float(step(number)["loss"]))
+        losses.append(float(step(task.batch(number))["loss"]))
     states = states_of_replicas([*model.weights, *model.optimizer.variables])
     # Of the same weights whatever the number of replicas, which draw initial values of their own.
     keras.utils.set_random_seed(1)

@@ -11,7 +11,7 @@ import minigpt
 from minigpt.insight.history import read_history
 from minigpt.runs.analysis import TITLES
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.checkpointing import Checkpointing
 from tests.conftest import tiny_settings
 
 

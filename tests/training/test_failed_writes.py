@@ -66,14 +66,13 @@ def test_no_extra_of_a_run_ends_its_training(tiny_file, tmp_path, monkeypatch):
     for name in (
         "minigpt.targets.gguf.run_file.write_portable",
         "minigpt.insight.reporter.write_report",
-        "minigpt.insight.tensorboard._markdown",
         "minigpt.targets.run_files.build_text_module",
     ):
         monkeypatch.setattr(name, broken)
-    sections = settings(tiny_file, tensorboard=True) | {"sampling": {"prompts": ["Ana"]}}
+    sections = settings(tiny_file) | {"sampling": {"prompts": ["Ana"]}}
     run, lines = trained(sections, tmp_path / "run")
     said = [line for line in lines if " is not written: " in line]
-    names = ("a state of training", "tensorboard/", "report.html", "saved_model", "model.gguf")
+    names = ("a state of training", "report.html", "saved_model", "model.gguf")
     # Each once, although two epochs ended.
     assert [line.partition(" is not written: ")[0] for line in said] == list(names)
     for line in said:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
 from tensorflow.python.framework.config import disable_op_determinism
 
@@ -17,10 +18,10 @@ from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.callbacks.clock import LearningRate
-from minigpt.training.callbacks.ending import StopAtNaN
-from minigpt.training.callbacks.progress import Recorder
+from minigpt.training import loop
+from minigpt.training.hooks import Hooks
+from minigpt.training.loop import TrainingLoop
+from minigpt.training.records import Records
 from tests.conftest import SAMPLED, pair_settings
 from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings
@@ -32,18 +33,18 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
     right = minigpt.train(chosen, tmp_path / "right")
     path = tmp_path / "run"
     # Before the first checkpoint; then it is begun again from the first step.
-    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 4)
+    killed(lambda: minigpt.train(chosen, path), loop, "learning_rate", 4)
     assert list((path / "checkpoints").iterdir()) == []
     for place in [
         # Between two checkpoints of the first epoch, six steps each.
-        (LearningRate, "on_train_batch_begin", 15),
-        # Where samples are written and metrics are not, then the other way round.
-        (Recorder, "on_epoch_end", 1),
-        (Checkpointing, "on_epoch_end", 1),
+        (loop, "learning_rate", 15),
+        # Where metrics are written and samples are not, then both.
+        (TrainingLoop, "_show_samples", 1),
+        (Hooks, "epoch_ended", 1),
         # While a checkpoint of the second epoch is being written.
         (checkpoints, "_sha256_of_content", 4),
-        (LearningRate, "on_train_batch_begin", 9),
-        (Checkpointing, "on_epoch_end", 1),
+        (loop, "learning_rate", 9),
+        (Records, "add_scores", 1),
     ]:
         killed(lambda: minigpt.resume(path), *place)
     assert_same(minigpt.resume(path), right)
@@ -62,8 +63,8 @@ def test_other_optimizers(training, tiny_file, tmp_path, deterministic, no_expor
     chosen = settings(tiny_file, training=training)
     right = minigpt.train(chosen, tmp_path / "right")
     path, steps = tmp_path / "run", training.get("accumulate_steps", 1)
-    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 15 * steps)
-    killed(lambda: minigpt.resume(path), Checkpointing, "on_epoch_end", 1)
+    killed(lambda: minigpt.train(chosen, path), loop, "learning_rate", 15 * steps)
+    killed(lambda: minigpt.resume(path), Hooks, "epoch_ended", 1)
     assert_same(minigpt.resume(path), right)
 
 
@@ -74,8 +75,8 @@ def test_pairs(pair_file, tmp_path, deterministic, no_export):
     chosen = pair_settings(pair_file, training=training, model={"dropout_rate": 0.1})
     right = minigpt.train(chosen, tmp_path / "right")
     path = tmp_path / "run"
-    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 9)
-    killed(lambda: minigpt.resume(path), LearningRate, "on_train_batch_begin", 13)
+    killed(lambda: minigpt.train(chosen, path), loop, "learning_rate", 9)
+    killed(lambda: minigpt.resume(path), loop, "learning_rate", 13)
     assert_same(minigpt.resume(path), right)
 
 
@@ -128,42 +129,47 @@ def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_p
     assert {n: a.tobytes() for n, a in ours.items()} == {n: a.tobytes() for n, a in theirs.items()}
 
 
-def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:
-    """Trains until this process sends itself SIGTERM at the start of a batch of the first epoch."""
-    begin = LearningRate.on_train_batch_begin
+class AtBatch(keras.callbacks.Callback):
+    """Calls a function with the model at the start of a batch of each epoch."""
 
-    def interrupts(self, number, logs=None):
-        begin(self, number, logs)
-        if number == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
+    def __init__(self, batch, function):
+        super().__init__()
+        self.batch, self.function = batch, function
 
-    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
-    with pytest.raises(Interrupted):
-        minigpt.train(settings(file, training={"deterministic": False}), run)
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == self.batch:
+            self.function(self.model)
 
 
 def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
-    tiny_file, tmp_path, monkeypatch, capsys
+    tiny_file, tmp_path, capsys
 ):
-    train_with_sigterm(tiny_file, tmp_path / "run", monkeypatch, batch=19)
+    sigterm = AtBatch(19, lambda model: os.kill(os.getpid(), signal.SIGTERM))
+    chosen = settings(tiny_file, training={"deterministic": False})
+    with pytest.raises(Interrupted):
+        minigpt.train(chosen, tmp_path / "run", callbacks=[sigterm])
     out = capsys.readouterr().out
-    assert "Stopping after the validation of this epoch; Ctrl-C again stops immediately." in out
+    assert "Stopping after this step" in out
     assert "Saved a checkpoint in " in out
     assert "step-00000020-epoch-1. Resume with" in out
     assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
 
 
-def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypatch):
+@pytest.mark.parametrize("moment", ["begin", "end"])
+def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, moment):
     """The loss of a step is that of the weights before it: it may be finite where they are not."""
 
-    def spoil(self, batch, logs=None):
-        if batch == 11:
-            weight = self.model.trainable_variables[0]
-            weight.assign(weight * float("nan"))
+    def spoil(model):
+        weight = model.trainable_variables[0]
+        weight.assign(weight * float("nan"))
 
-    monkeypatch.setattr(StopAtNaN, "on_train_batch_end", spoil)
+    spoiling = AtBatch(11, spoil)
+    if moment == "end":
+        spoiling.on_train_batch_end = spoiling.on_train_batch_begin
+        spoiling.on_train_batch_begin = lambda *_, **options: None
+    chosen = settings(tiny_file, training={"deterministic": False})
     with pytest.raises(UserError, match=r"is nan at step 12; .* the last checkpoint is .*00006$"):
-        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+        minigpt.train(chosen, tmp_path / "run", callbacks=[spoiling])
     (path,) = checkpoint_paths(tmp_path / "run/checkpoints")
     for array in read_checkpoint(path).arrays.values():
         assert (array == array).all()

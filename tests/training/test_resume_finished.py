@@ -111,7 +111,7 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     """No model.keras is left that is not the best."""
     killed(
         lambda: minigpt.resume(copied, ["training.epochs=3"]),
-        minigpt.training.callbacks.checkpointing,
+        minigpt.training.checkpointing,
         "write_checkpoint",
         3,
     )

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from minigpt.config import load_config
-from minigpt.training.callbacks.clock import Clock, StepLimits
-from minigpt.training.callbacks.progress import Display, StepRecorder
+from minigpt.training.clock import Clock, StepLimits
+from minigpt.training.progress import Display
+from minigpt.training.records import Records
 from tests.run_files import records
 
 
@@ -37,23 +38,26 @@ class Machine:
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
         overrides = [f"training.{name}={value}" for name, value in training.items()]
         config = load_config(None, overrides).training
-        self.model = SimpleNamespace(stop_training=False)
         self.limits = StepLimits(config.epochs * config.steps_per_epoch, config.step_limits)
         self.clock = Clock(config, self.limits, 1)
-        self.clock.set_model(self.model)
         self.config = config
 
-    def run(self, seconds_of_step, compiling=5.0, beside=0.0):
-        self.clock.on_train_begin()
-        for epoch in range(self.config.epochs):
-            self.clock.on_epoch_begin(epoch)
-            for batch in range(self.config.steps_per_epoch * self.config.accumulate_steps):
-                self.now += seconds_of_step(self.clock.step) / self.config.accumulate_steps
-                self.now += compiling if self.clock.step == 0 and batch == 0 else 0
-                self.clock.on_train_batch_end(batch)
-                if self.model.stop_training:
-                    return self.now - 100
-            self.now += beside
+    def run(self, seconds_of_step, compiling=5.0, beside=0.0, compiling_beside=0.0):
+        """Returns the seconds of training; `beside` is what an epoch takes beside its steps."""
+        clock = self.clock
+        with clock:
+            for epoch in range(self.config.epochs):
+                clock.begin_epoch()
+                for batch in range(self.config.steps_per_epoch * self.config.accumulate_steps):
+                    seconds = seconds_of_step(clock.step)  # May move the clock, too.
+                    self.now += seconds / self.config.accumulate_steps
+                    self.now += compiling if clock.step == 0 and batch == 0 else 0
+                    clock.count_batch()
+                    if clock.step >= clock.end:
+                        break
+                self.now += beside + (0 if epoch else compiling_beside)
+                if clock.step >= clock.end:
+                    break
         return self.now - 100
 
 
@@ -74,17 +78,27 @@ def test_a_plan_that_takes_too_long_is_shortened_once(monkeypatch, accumulate_st
 
 def test_time_beside_the_updates_counts(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=8, steps_per_epoch=20)
-    assert 110 <= machine.run(lambda step: 0.7, beside=8) <= 122.5
+    assert 112 <= machine.run(lambda step: 0.7, beside=8) <= 126
     assert machine.limits.progress(machine.clock.step) == 1
+
+
+@pytest.mark.parametrize("minutes, steps_per_epoch", [(1.5, 25), (0.7, 25), (3, 100), (0.5, 10)])
+def test_what_is_compiled_once_is_not_extrapolated(monkeypatch, minutes, steps_per_epoch):
+    """The first validation and the first samples take 10 s, the others 0.5 s."""
+    settings = {"epochs": 100, "steps_per_epoch": steps_per_epoch, "max_minutes": minutes}
+    machine = Machine(monkeypatch, **settings)
+    seconds = machine.run(lambda step: 0.1, beside=0.5, compiling_beside=10)
+    assert seconds == pytest.approx(60 * minutes, rel=0.05)
+    changed_at = [step for step, _ in machine.limits.changes]
+    assert len(changed_at) <= 3 and machine.limits.progress(machine.clock.step) == 1
 
 
 def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
-    seconds = machine.run(lambda step: 0.1 if step < 300 else 0.4)
-    assert 108 <= seconds <= 122.5
+    assert 108 <= machine.run(lambda step: 0.1 if step < 300 else 0.4) <= 122.5
+    # The second plan extends the first one.
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
-    seconds = machine.run(lambda step: 0.4 if step < 100 else 0.1)
-    assert 108 <= seconds <= 122.5
+    assert 60 <= machine.run(lambda step: 0.4 if step < 40 else 0.1) <= 122.5
     assert machine.limits.progress(machine.clock.step) == 1
 
 
@@ -118,21 +132,19 @@ def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
     console = Console(file=io.StringIO(), width=200)
     display = Display(console, machine.clock)
     file, shown, of_epoch = tmp_path / "steps.jsonl", {}, {}
-    run = SimpleNamespace(steps_file=file)
-    counts = SimpleNamespace(run=run, clock=machine.clock, before_saving=[], batch=0)
-    recorder = StepRecorder(counts)
-    recorder.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
+    model = SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1))
+    recorder = Records(SimpleNamespace(steps_file=file), model, machine.clock)
 
     def seconds(step):
         if step:
-            recorder.on_train_batch_end(0, {"loss": 1.0})
+            recorder.add_step(1, 1, {"loss": 1.0})
             of_epoch[step] = machine.clock.tokens_per_second
         if step == 5:
-            machine.clock.add_overhead(3)
-            return 3.5
+            with machine.clock.overhead():
+                machine.now += 3
         if step in (10, 15):
             machine.now += 10 * step
-            display.on_train_batch_end(5, {"loss": 1.0})
+            display.show_step({"loss": 1.0})
             machine.now -= 10 * step
             shown[step] = console.file.getvalue().splitlines()[-1]
         return 0.5 if step < 10 else 0.1

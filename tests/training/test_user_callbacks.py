@@ -6,7 +6,7 @@ import keras
 import pytest
 
 import minigpt
-from minigpt.training.callbacks.clock import LearningRate
+from minigpt.training import loop
 from tests.conftest import tiny_settings
 from tests.training.interrupting import killed
 
@@ -52,7 +52,7 @@ def rows(file):
 
 def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(tiny_file, tmp_path, no_export):
     path, chosen = tmp_path / "run", settings(tiny_file)
-    killed(lambda: minigpt.train(chosen, path), LearningRate, "on_train_batch_begin", 4)
+    killed(lambda: minigpt.train(chosen, path), loop, "learning_rate", 4)
     events = Events()
     callbacks = [
         events,

@@ -12,8 +12,10 @@ from minigpt.runs.checkpoints import best_checkpoint, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import best_facts
-from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.callbacks.progress import Recorder
+from minigpt.training import loop
+from minigpt.training.checkpointing import Checkpointing
+from minigpt.training.hooks import Hooks
+from minigpt.training.records import Records
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from tests.conftest import SAMPLED, tiny_settings
 from tests.same_runs import assert_same, lines
@@ -97,9 +99,9 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
     killed(lambda: minigpt.train(chosen, path), Checkpointing, "save", 1)
     assert lines(path / "metrics.jsonl")[0]["step"] == 4
     # Between two checkpoints, after a validation and samples; before the line of one is written.
-    killed(lambda: minigpt.resume(path), Checkpointing, "on_train_batch_end", 15)
-    killed(lambda: minigpt.resume(path), Recorder, "_record", 3)
-    killed(lambda: minigpt.resume(path), Checkpointing, "on_epoch_end", 1)
+    killed(lambda: minigpt.resume(path), loop, "learning_rate", 16)
+    killed(lambda: minigpt.resume(path), Records, "add_scores", 3)
+    killed(lambda: minigpt.resume(path), Hooks, "epoch_ended", 1)
     assert_same(minigpt.resume(path), right)
     losses = [line["val_loss"] for line in lines(right.metrics_file)]
     assert len(losses) == 10 and all(map(math.isfinite, losses))

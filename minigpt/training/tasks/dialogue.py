@@ -5,19 +5,19 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
-from minigpt.evaluation.dialogues import evaluate_dialogues
 from minigpt.evaluation.scores import Evaluation, count_baselines
+from minigpt.evaluation.text import evaluate_dialogues
 from minigpt.generation.prompts import unknown_tokens_message
-from minigpt.training.callbacks.progress import Display
-from minigpt.training.callbacks.samples import TextGenerator, check_banned_tokens
+from minigpt.models import GPT
 from minigpt.training.console import count
+from minigpt.training.progress import Display
+from minigpt.training.samples import TextGenerator, check_banned_tokens
 from minigpt.training.tasks.language_modeling import LanguageModeling
-from minigpt.training.tasks.task import Batch, Record
+from minigpt.training.tasks.task import Batch, Samples
 
 # Held-out questions that are answered after an epoch, if no prompts are set.
 QUESTIONS = 3
@@ -50,12 +50,6 @@ class Dialogue(LanguageModeling):
     def batch(self, number: int) -> Batch:
         training = self.config.training
         return self.train.training_batch(training.batch_size, training.seed, number)
-
-    @property
-    def batch_signature(self) -> Any:
-        shape = (self.config.training.batch_size, self.config.sequence_length)
-        ids = tf.TensorSpec(shape, tf.int32)
-        return (ids, ids), ids, tf.TensorSpec(shape, tf.float32)
 
     def objective(self) -> dict[str, Any]:
         mean = "mean_with_sample_weight"
@@ -108,7 +102,7 @@ class Dialogue(LanguageModeling):
         record = self.new_breakdown().add
         return evaluate_dialogues(self.evaluator, self.corpus.tokenizer, self.val, record)
 
-    def scores(self) -> dict[str, float | None]:
+    def scores(self) -> dict[str, Any]:
         found = self._evaluation()
         return {
             "val_loss": found.loss,
@@ -116,16 +110,17 @@ class Dialogue(LanguageModeling):
             "val_bits_per_byte": found.bits_per_byte,
         }
 
-    def samples(self, display: Display, record: Record) -> TextGenerator:
+    def samples(self, model: GPT, display: Display) -> Samples:
         tokenizer = self.corpus.tokenizer
         sampling = self.config.sampling.model_dump(exclude={"translations", "prompts"})
         given = [text for text in self.config.sampling.prompts if text]
         questions = [[{"role": "user", "content": text}] for text in given]
         prompts = tokenizer.encode_dialogues(questions) or self.val.questions(QUESTIONS)
-        return TextGenerator(
+        generator = TextGenerator(
             tokenizer,
             [ids.tolist() for ids in prompts],
             show=lambda question, answer: display.show_sample(question, f" {answer}"),
-            record=record,
             **sampling,
         )
+        generator.set_model(model)
+        return generator.write

@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.sources import source_name
@@ -14,10 +13,10 @@ from minigpt.evaluation.scores import baselines, score
 from minigpt.evaluation.text import Evaluator, Replicas
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT
-from minigpt.training.callbacks.progress import Display
-from minigpt.training.callbacks.samples import TextGenerator, check_banned_tokens
 from minigpt.training.console import count
-from minigpt.training.tasks.task import Batch, Record, Task
+from minigpt.training.progress import Display
+from minigpt.training.samples import TextGenerator, check_banned_tokens
+from minigpt.training.tasks.task import Batch, Samples, Task
 
 
 class LanguageModeling(Task):
@@ -55,11 +54,6 @@ class LanguageModeling(Task):
         ids, length = self.corpus.train.ids, self.config.sequence_length
         place = (length, training.batch_size, training.seed, number)
         return *training_batch(ids, *place, self.weights, self.corpus.text_ends), None
-
-    @property
-    def batch_signature(self) -> Any:
-        shape = (self.config.training.batch_size, self.config.sequence_length)
-        return tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, tf.int32)
 
     def objective(self) -> dict[str, Any]:
         return {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
@@ -108,7 +102,7 @@ class LanguageModeling(Task):
     def loss(self) -> float:
         return self.evaluator.loss(self.corpus.val.ids, self.new_breakdown().add)
 
-    def scores(self) -> dict[str, float | None]:
+    def scores(self) -> dict[str, Any]:
         scored = score(self.loss(), self.corpus.val, self.corpus.tokenizer.lossless)
         return {
             "val_loss": scored.loss,
@@ -116,8 +110,8 @@ class LanguageModeling(Task):
             "val_bits_per_byte": scored.bits_per_byte,
         }
 
-    def samples(self, display: Display, record: Record) -> TextGenerator:
+    def samples(self, model: GPT, display: Display) -> Samples:
         sampling = self.config.sampling.model_dump(exclude={"translations"})
-        return TextGenerator(
-            self.corpus.tokenizer, show=display.show_sample, record=record, **sampling
-        )
+        generator = TextGenerator(self.corpus.tokenizer, show=display.show_sample, **sampling)
+        generator.set_model(model)
+        return generator.write

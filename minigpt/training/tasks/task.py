@@ -1,25 +1,22 @@
 """The interface of a task: data, loss, scores and samples. A task prints nothing."""
 
 import abc
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from minigpt.config import Config
-from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
 from minigpt.evaluation.text import Replicas
-from minigpt.training.callbacks.callback import Callback
-from minigpt.training.callbacks.progress import Display
+from minigpt.training.progress import Display
 
-Record = Callable[[dict[str, Any]], None]
+# Takes the number of epochs that are done; returns the records of samples.jsonl.
+Samples = Callable[[float], list[dict[str, Any]]]
 # Inputs, targets and their weights; see `minigpt.models.language_model.LanguageModel.train_step`.
 Batch = tuple[Any, np.ndarray, np.ndarray | None]
 
@@ -36,12 +33,15 @@ class Task(abc.ABC):
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
+      batch_signature: a nest of `tf.TensorSpec` of the arrays of every batch, as the arguments of a
+        function; None if all batches have the same shapes.
       breakdown: where the loss of the last call of `loss` is high; None before.
     """
 
     batches_in_pass: int
     tokens_per_batch: float
     sequence_length: int | None = None
+    batch_signature: Any = None
     breakdown: LossBreakdown | None = None
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
@@ -78,27 +78,6 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def batch(self, number: int) -> Batch:
         """Returns one batch, as arrays."""
-
-    @property
-    @abc.abstractmethod
-    def batch_signature(self) -> Any:
-        """A nest of `tf.TensorSpec`: the arrays of every batch, as `Model.fit` takes them."""
-
-    def batches(self, first: int, count: int) -> tf.data.Dataset:
-        """Returns `count` batches from number `first` on, as `Model.fit` takes them.
-
-        They are computed by this task, which must exist as long as they are read.
-        """
-        # TensorFlow keeps the function of each dataset until the process ends. The task and its model
-        # are not to be kept with it.
-        of_task = weakref.ref(self)
-
-        def batch(number: int) -> Batch:
-            task = of_task()
-            assert task is not None, "The batches of a task cannot be read without the task."
-            return task.batch(number)
-
-        return batch_dataset(batch, self.batch_signature, first, count)
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
@@ -137,17 +116,12 @@ class Task(abc.ABC):
         """Returns the model's mean loss on the held-out text, in nats per token; sets `breakdown`."""
 
     @abc.abstractmethod
-    def scores(self) -> dict[str, float | None]:
+    def scores(self) -> dict[str, Any]:
         """Returns the model's scores on the held-out text, by name; `val_loss` is one of them."""
 
     @abc.abstractmethod
-    def samples(self, display: Display, record: Record) -> Callback:
-        """Returns the callback that shows and records what the model generates.
-
-        Args:
-          display: shows it.
-          record: called with each record of samples.jsonl.
-        """
+    def samples(self, model: keras.Model, display: Display) -> Samples:
+        """Returns a function that generates text with the model as it is, shows it, and returns records."""
 
     def final_scores(self, model: keras.Model) -> dict[str, Any]:
         """Returns additional scores of the best model after training; {} if there are none."""

@@ -15,10 +15,10 @@ from minigpt.evaluation.text import Replicas
 from minigpt.generation.translation import Translator
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.training.callbacks.progress import Display
-from minigpt.training.callbacks.samples import TranslationSamples
 from minigpt.training.console import count
-from minigpt.training.tasks.task import Batch, Record, Task
+from minigpt.training.progress import Display
+from minigpt.training.samples import TranslationSamples
+from minigpt.training.tasks.task import Batch, Samples, Task
 
 # BLEU after an epoch is computed on the first held-out pairs, at most this many.
 MAX_BLEU_PAIRS = 2000
@@ -51,7 +51,7 @@ class Translation(Task):
         # Shapes differ from bucket to bucket.
         ids = tf.TensorSpec([None, None], tf.int32)
         inputs = ids, tf.TensorSpec([None], tf.int32), ids
-        return inputs, ids, tf.TensorSpec([None, None], tf.float32)
+        return [(inputs, ids, tf.TensorSpec([None, None], tf.float32))]
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight. Padding has none.
@@ -104,7 +104,7 @@ class Translation(Task):
     def loss(self) -> float:
         return self.evaluator.loss(self.new_breakdown().add)
 
-    def scores(self) -> dict[str, float | None]:
+    def scores(self) -> dict[str, Any]:
         loss = self.loss()
         return {
             "val_loss": loss,
@@ -113,15 +113,10 @@ class Translation(Task):
             "val_bleu": self.evaluator.bleu(max_pairs=MAX_BLEU_PAIRS),
         }
 
-    def samples(self, display: Display, record: Record) -> TranslationSamples:
-        sampling = self.config.sampling
+    def samples(self, model: EncoderDecoder, display: Display) -> Samples:
         return TranslationSamples(
-            self.evaluator,
-            sampling.translations,
-            sampling.print_every,
-            show=display.show_translations,
-            record=record,
-        )
+            self.evaluator, self.config.sampling.translations, display.show_translations
+        ).write
 
     def final_scores(self, model: EncoderDecoder) -> dict[str, Any]:
         """Returns BLEU on all held-out pairs: `pairs`, `greedy_bleu` and, with beams, `beam_bleu`."""

@@ -1,27 +1,24 @@
-"""Counts updates and seconds, enforces the time limit, and sets the learning rate."""
+"""Counts updates and seconds, and plans the number of steps for a time limit."""
 
 import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from minigpt.config import TrainingConfig
-from minigpt.training.callbacks.callback import Callback, Stage
-from minigpt.training.optimizers.build import learning_rate
+from minigpt.runs.checkpoints import ClockState
 
-# With a time limit, the number of steps is planned once, after this share of the limit and one epoch: then
-# the time of validation and samples is known. At the latest, it is planned after the second share.
-PLANNED_FROM, PLANNED_AT = 0.05, 0.2
-# Shares of the limit at which the plan is checked. It changes only if the speed has changed by CHANGED; at
-# the last one, it is made to fit exactly.
-CHECKED_AT = (0.35, 0.5, 0.65, 0.8, 0.9)
-CHANGED = 0.05
-# Training that would end after LATEST of the limit is shortened. One that was shortened and would end
-# before EARLIEST is extended. Both then end at TARGET.
-LATEST, TARGET, EARLIEST = 1.01, 0.99, 0.96
-# Batches whose mean is the speed.
+# Shares of the time limit or, if these are reached earlier, of the steps. The number of steps is planned
+# from the first one on, and may change once more, in either direction, from the second one on. Later it is
+# only shortened, and checked at these shares.
+PLANNED_FROM, PLANNED_AGAIN = 0.05, 0.4
+CHECKED_AT = (0.5, 0.65, 0.8, 0.9)
+# Training that would end after LATEST of the limit is shortened; before the last check, only if it would
+# end after LATE. One that would end before EARLIEST is extended. Both then end at TARGET.
+LATE, LATEST, TARGET, EARLIEST = 1.05, 1.01, 0.99, 0.96
+# Batches whose mean is the speed; at the last check, that of the present.
 _REMEMBERED, _PRESENT = 1000, 100
 
 
@@ -64,10 +61,12 @@ class StepLimits:
         self.changes.append([step, end])
 
 
-class Clock(Callback):
-    """Counts updates and seconds, and adjusts the number of steps to the time limit.
+class Clock:
+    """Counts updates and seconds, and plans the number of steps for the time limit.
 
     "Overhead" is the time of an epoch that is not spent on updates: validation, samples, checkpoints.
+    In the first epoch of a process it includes compilation, and says nothing about later epochs.
+    The seconds of training are those of a `with` statement.
 
     Args:
       config: the settings.
@@ -80,60 +79,55 @@ class Clock(Callback):
         an epoch, which may include compilation, is not timed.
       limits: the number of updates.
       is_planned: whether the number of updates is known. With a time limit, it is at first only the most.
+      epoch_step: the number of updates before this epoch.
     """
 
-    stage = Stage.COUNT
-
     def __init__(self, config: TrainingConfig, limits: StepLimits, tokens_per_step: float) -> None:
-        super().__init__()
         self.config = config
         self.limits = limits
         self.tokens_per_step = tokens_per_step
         # A run that is repeated with recorded limits should make the same updates on a faster machine.
         self._may_extend = not config.step_limits
-        self.batches = 0
+        self.batches = self.epoch_step = 0
         self._seconds_before = 0.0
-        self._start = self._batch_end = time.perf_counter()
+        self._start: float | None = None
         self._stop: float | None = None
-        self._has_begun = False
+        self._batch_end = 0.0
         self._is_first_batch = True
         self.timed = self._timed_before = (0, 0.0)
-        self._epoch_step = 0
         # Seconds of the last batches.
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
-        # The overhead of this epoch, and the overhead per update of the last complete epoch.
-        self._overhead = self._overhead_per_step = 0.0
+        # Epochs that have begun in this process, and the overhead of this one and of the one before.
+        self._epochs = 0
+        self._overhead = self._overhead_of_epoch = 0.0
         self.is_planned = not config.max_minutes or bool(limits.changes)
         self._checked_at = 0.0
-        self._epochs_ended = 0
-        self._resumed = False
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "clock": {
-                "batches": self.batches,
-                "seconds": self.seconds,
-                "epoch_step": self._epoch_step,
-                "beside_a_step": self._overhead_per_step,
-            },
-            "given_plan": self.config.step_limits,
-            "plan": self.limits.changes,
-        }
+    @property
+    def state(self) -> ClockState:
+        """What a checkpoint holds."""
+        steps = self.config.updates_per_epoch
+        return ClockState(
+            batches=self.batches,
+            seconds=self.seconds,
+            epoch_step=self.epoch_step,
+            beside_a_step=self._overhead_of_epoch / steps,
+        )
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def restore(self, state: ClockState) -> None:
         """Restores the counts. The limits depend on the settings too: see `TrainingLoop.restore`."""
-        clock = state["clock"]
-        self.batches = clock["batches"]
-        self._seconds_before = clock["seconds"]
-        self._epoch_step = clock["epoch_step"]
-        self._overhead_per_step = clock["beside_a_step"]
-        self._resumed = True
+        self.batches, self._seconds_before = state.batches, state.seconds
+        self._overhead_of_epoch = state.beside_a_step * self.config.updates_per_epoch
 
     @property
     def step(self) -> int:
         """Weight updates that are done."""
         return self.batches // self.config.accumulate_steps
+
+    @property
+    def is_update(self) -> bool:
+        """Whether the last batch completed an update."""
+        return self.batches % self.config.accumulate_steps == 0
 
     @property
     def end(self) -> int:
@@ -148,7 +142,7 @@ class Clock(Callback):
     @property
     def process_seconds(self) -> float:
         """Seconds of training in this process."""
-        return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
+        return 0.0 if self._start is None else (self._stop or time.perf_counter()) - self._start
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -164,15 +158,11 @@ class Clock(Callback):
     @property
     def epochs_left(self) -> int:
         """Epochs that have not ended, as currently planned."""
-        return math.ceil((self.end - self._epoch_step) / self.config.updates_per_epoch)
+        return math.ceil((self.end - self.epoch_step) / self.config.updates_per_epoch)
 
     def seconds_left(self) -> float:
         """Estimates the remaining time: updates, validation, samples and checkpoints."""
-        per_step = self._seconds_per_batch() * self.config.accumulate_steps
-        per_epoch = self._overhead_per_step * self.config.updates_per_epoch
-        left = (self.end - self.step) * per_step + max(
-            0.0, self.epochs_left * per_epoch - self._overhead
-        )
+        left = self._seconds_of(self.end - self.step, self._seconds_per_batch())
         if self.config.max_minutes:
             until_limit = TARGET * 60 * self.config.max_minutes - self.seconds
             # A plan that was shortened ends at the limit, whatever the speed of the last updates.
@@ -180,34 +170,34 @@ class Clock(Callback):
             left = until_limit if is_shortened else min(left, until_limit)
         return max(0.0, left)
 
-    def stop(self) -> None:
-        """Stops counting seconds."""
+    def __enter__(self) -> None:
+        self._start = self._batch_end = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
         self._stop = time.perf_counter()
 
-    def add_overhead(self, seconds: float) -> None:
-        """Counts seconds since the end of the last batch as overhead instead of a batch's time."""
+    @contextmanager
+    def overhead(self) -> Iterator[None]:
+        """Counts the time of a block as overhead instead of the next batch's time."""
+        start = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - start
         self._overhead += seconds
         self._batch_end += seconds
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        # Only once: training that is resumed within an epoch calls `fit` twice.
-        if not self._has_begun:
-            self._has_begun = True
-            self._start = time.perf_counter()
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def begin_epoch(self) -> None:
+        """Ends the measurement of an epoch, and begins that of the next one."""
         self._is_first_batch, self._timed_before = True, self.timed
-        if self._resumed:
-            # The epoch may be partly done, and this process has measured no overhead yet.
-            self._resumed = False
-            return
-        if epoch:
-            self._overhead += time.perf_counter() - self._batch_end
-            self._overhead_per_step = self._overhead / max(1, self.step - self._epoch_step)
-            self._epochs_ended += 1
-        self._epoch_step, self._overhead = self.step, 0.0
+        if self._epochs:
+            self.epoch_step = self.step
+            overhead = self._overhead + time.perf_counter() - self._batch_end
+            # The first epoch of a process compiles validation and samples.
+            self._overhead_of_epoch = overhead if self._epochs > 1 else self._overhead_of_epoch
+            self._overhead = 0.0
+        self._epochs += 1
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def count_batch(self) -> None:
+        """Counts a batch, and adjusts the number of updates to the time limit."""
         self.batches += 1
         now = time.perf_counter()
         if not self._is_first_batch:
@@ -215,45 +205,38 @@ class Clock(Callback):
             self.timed = (self.timed[0] + 1, self.timed[1] + seconds)
             self._recent.append(seconds)
         self._is_first_batch, self._batch_end = False, now
-        if self.batches % self.config.accumulate_steps == 0:
-            self._adjust_to_time_limit()
-            if self.step >= self.end:
-                self.model.stop_training = True
+        if self.is_update and self.config.max_minutes and self.step < self.end:
+            self._adjust_to(60 * self.config.max_minutes)
 
-    def _adjust_to_time_limit(self) -> None:
-        limit, seconds = 60 * (self.config.max_minutes or 0), self.seconds
-        step, end = self.step, self.end
-        if not limit or step >= end:
-            return
+    def _adjust_to(self, limit: float) -> None:
+        """Changes the number of updates so that training ends at the limit, in seconds."""
+        seconds, step, end = self.seconds, self.step, self.end
         if seconds >= LATEST * limit:
             self.limits.change(step, step)
             return
-        share = seconds / limit
-        checked_at = max((at for at in CHECKED_AT if share >= at), default=0.0)
-        if len(self._recent) < 10:
+        done = max(seconds / limit, step / end)
+        shares = (PLANNED_FROM, PLANNED_AGAIN, *CHECKED_AT)
+        at = max((share for share in shares if share <= done), default=0.0)
+        if at <= self._checked_at or len(self._recent) < 10:
             return
-        if self.is_planned:
-            is_due = checked_at > self._checked_at
-        else:
-            is_due = share >= (PLANNED_FROM if self._epochs_ended else PLANNED_AT)
-            if not is_due and self._epochs_ended:
-                # All steps take a fraction of the limit: no plan is needed.
-                self.is_planned = seconds + self.seconds_left() < 0.5 * limit
-        if not is_due:
-            return
-        is_last = checked_at == CHECKED_AT[-1]
-        exactly = not self.is_planned or is_last
-        self.is_planned, self._checked_at = True, checked_at
         # The last part is short: only the present speed counts for it.
+        is_last = at == CHECKED_AT[-1]
         per_batch = self._seconds_per_batch(_PRESENT if is_last else _REMEMBERED)
-        per_step = per_batch * self.config.accumulate_steps
-        per_step += self._overhead_per_step
-        finish = seconds + (end - step) * per_step
-        late = finish > (LATEST if exactly else 1 + CHANGED) * limit
-        early = finish < (EARLIEST if exactly else 1 - CHANGED) * limit
-        if late or (early and end < self.limits.total_steps and self._may_extend):
-            more = max(0.0, TARGET * limit - seconds) / per_step
-            self.limits.change(step, min(self.limits.total_steps, step + int(more)))
+        finish = seconds + self._seconds_of(end - step, per_batch)
+        may_extend = self._may_extend and at < CHECKED_AT[0] and end < self.limits.total_steps
+        exactly = is_last or at < CHECKED_AT[0]
+        if finish > (LATEST if exactly else LATE) * limit or (
+            may_extend and finish < EARLIEST * limit
+        ):
+            per_step = (finish - seconds) / (end - step)
+            more = int(max(0.0, TARGET * limit - seconds) / per_step)
+            self.limits.change(step, min(self.limits.total_steps, step + more))
+        self.is_planned, self._checked_at = True, at
+
+    def _seconds_of(self, steps: int, per_batch: float) -> float:
+        """Returns the seconds of the next updates, and of what is beside them."""
+        beside = steps / self.config.updates_per_epoch * self._overhead_of_epoch
+        return steps * per_batch * self.config.accumulate_steps + beside
 
     def _seconds_per_batch(self, batches: int = _REMEMBERED) -> float:
         """Returns the mean of the last batches."""
@@ -263,18 +246,3 @@ class Clock(Callback):
         # A batch of a new shape includes compilation, and is left out.
         longest = 8 * statistics.median(recent)
         return statistics.fmean(seconds for seconds in recent if seconds <= longest)
-
-
-class LearningRate(Callback):
-    """Sets the learning rate before every update, by the share of training that is done."""
-
-    stage = Stage.COUNT
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self.clock = clock
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        clock = self.clock
-        progress = clock.limits.progress(clock.step)
-        self.model.optimizer.learning_rate = learning_rate(clock.config, clock.step, progress)

@@ -18,7 +18,6 @@ from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
 from minigpt.generation.prompts import as_list, as_prompts
 from minigpt.generation.samples import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
-from minigpt.training.callbacks.callback import Callback
 from minigpt.training.console import new_console, show
 
 Show = Callable[[str, str], None]
@@ -32,7 +31,7 @@ TUTORIAL_NAMES = {
 }
 
 
-class TextGenerator(Callback):
+class TextGenerator(keras.callbacks.Callback):
     """Continues prompts with the model at the end of every `print_every` epochs.
 
     It is called in one of two ways; the type of the first argument decides. A number of tokens comes
@@ -156,22 +155,30 @@ class TextGenerator(Callback):
         return self._decoder
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if (epoch + 1) % self.print_every or not self.prompts:
-            return
+        if (epoch + 1) % self.print_every == 0:
+            for record in self.write(epoch + 1):
+                if self.record is not None:
+                    self.record(record)
+
+    def write(self, epoch: float) -> list[dict[str, Any]]:
+        """Continues the prompts after this number of epochs, and shows them; returns the records."""
+        if not self.prompts:
+            return []
         sampler = Sampler(self._build_decoder(), self.tokenizer, self.sampling)
-        for sample in sampler.samples(self.prompts, [self.seed] * len(self.prompts)):
+        samples = list(sampler.samples(self.prompts, [self.seed] * len(self.prompts)))
+        for sample in samples:
             self.show(sample.prompt, sample.text)
-            if self.record is not None:
-                self.record(
-                    {
-                        "epoch": epoch + 1,
-                        "prompt": sample.prompt,
-                        "text": sample.text,
-                        "seed": sample.seed,
-                        "temperature": self.sampling.temperature,
-                        "top_k": self.sampling.top_k,
-                    }
-                )
+        return [
+            {
+                "epoch": epoch,
+                "prompt": sample.prompt,
+                "text": sample.text,
+                "seed": sample.seed,
+                "temperature": self.sampling.temperature,
+                "top_k": self.sampling.top_k,
+            }
+            for sample in samples
+        ]
 
 
 # The tutorial's call, and ours.
@@ -249,51 +256,39 @@ def _print_text(prompt: str, text: str) -> None:
 Row = tuple[str, str, str]
 
 
-class TranslationSamples(Callback):
-    """Shows greedy translations at the end of every `print_every` epochs.
-
-    The sentences are always the same, spread evenly over the held-out text, so that epochs can be
-    compared.
+class TranslationSamples:
+    """Greedy translations of sentences, the same ones each time, spread evenly over the held-out text.
 
     Args:
       evaluator: translates the held-out pairs.
       count: number of sentences.
-      print_every: epochs between two calls.
       show: called with the rows of a table: source, reference, translation.
-      record: called with a dictionary (epoch, source, reference, text) per sentence.
     """
 
     def __init__(
-        self,
-        evaluator: PairEvaluator,
-        count: int,
-        print_every: int = 1,
-        show: Callable[[Sequence[Row]], None] = lambda rows: None,
-        record: Callable[[dict[str, Any]], None] = lambda record: None,
+        self, evaluator: PairEvaluator, count: int, show: Callable[[Sequence[Row]], None]
     ) -> None:
-        super().__init__()
-        self.evaluator = evaluator
+        self.evaluator, self.show = evaluator, show
         fitting = evaluator.indices
         # The middles of `count` equal parts.
         places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
         self.indices = fitting[np.unique(places.astype(np.int64))]
-        self.print_every = print_every
-        self.show = show
-        self.record = record
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if (epoch + 1) % self.print_every or not len(self.indices):
-            return
-        rows = list(
-            zip(
-                self.evaluator.sources(self.indices),
-                self.evaluator.references(self.indices),
-                self.evaluator.translations(self.indices),
-                strict=True,
+    def write(self, epoch: float) -> list[dict[str, Any]]:
+        """Translates after this number of epochs, and shows the sentences; returns the records."""
+        if not len(self.indices):
+            return []
+        sources, references, texts = (
+            translate(self.indices)
+            for translate in (
+                self.evaluator.sources,
+                self.evaluator.references,
+                self.evaluator.translations,
             )
         )
+        rows = list(zip(sources, references, texts, strict=True))
         self.show(rows)
-        for source, reference, text in rows:
-            self.record(
-                {"epoch": epoch + 1, "source": source, "reference": reference, "text": text}
-            )
+        return [
+            {"epoch": epoch, "source": source, "reference": reference, "text": text}
+            for source, reference, text in rows
+        ]
