@@ -11,7 +11,6 @@ from itertools import chain
 
 import numpy as np
 
-from minigpt.insight.repetition import passage_hashes
 from minigpt.tokenizers import Tokenizer
 
 MIN_WORDS, MIN_CHARACTERS = 8, 50
@@ -25,6 +24,8 @@ _BREAKS = np.zeros(256, bool)
 _BREAKS[list(b" \t\n\r\v\f")] = True
 _BREAKS[_FIRST_MARK:] = True
 _BLOCK_TOKENS = 1 << 18
+# Odd, so that it has an inverse modulo 2^64.
+_BASE = 0x9E3779B97F4A7C15
 _FILTER_BITS = 22
 _FILTER_SHIFT = np.uint64(64 - _FILTER_BITS)
 
@@ -133,3 +134,22 @@ def _passages(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     count = np.searchsorted(last, len(ends))
     firsts, ends = firsts[:count], ends[last[:count]]
     return firsts, ends, passage_hashes(data, firsts, ends)
+
+
+def passage_hashes(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns a polynomial hash modulo 2^64 of each passage of a text (Karp and Rabin 1987).
+
+    Args:
+      data: uint8[N].
+      begins, ends: integers[n], where the passages begin and end.
+    Returns:
+      uint64[n].
+    """
+    powers, inverses = np.ones([2, len(data) + 1], np.uint64)
+    powers[1:], inverses[1:] = _BASE, pow(_BASE, -1, 1 << 64)
+    np.multiply.accumulate(powers, out=powers)
+    np.multiply.accumulate(inverses, out=inverses)
+    sums = np.append(np.uint64(0), np.cumsum((data.astype(np.uint64) + 1) * powers[:-1]))
+    hashes = (sums[ends] - sums[begins]) * inverses[begins]
+    # The low bits of a product depend on the low bits of its factors only.
+    return hashes * np.uint64(_BASE) ^ (hashes >> 29)
