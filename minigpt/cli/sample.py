@@ -1,4 +1,4 @@
-"""`minigpt sample`: continues prompts."""
+"""`minigpt sample` and `tokenize`: continue prompts, and show the tokens of a text."""
 
 import random
 import sys
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+import minigpt
 from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.opening import OpenedModel
+from minigpt.cli.opening import OpenedModel, is_portable, open_run
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
     SampleHeadings,
@@ -22,7 +23,7 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.prompts import shortened, unknown_tokens_message
+from minigpt.generation.prompts import check_prompt, shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
 # A beam search draws nothing.
@@ -157,3 +158,33 @@ def _piped_prompts() -> list[str]:
     """Returns the lines of standard input; one empty prompt if it is empty, closed or a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
     return ([] if terminal else read_lines()) or [""]
+
+
+@command({"run": "RUN", "prompt": "--text", "text": "--text"})
+def tokenize(
+    run: ModelArgument,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text to tokenize. Repeatable. Default: lines of standard input."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tokens of a text: pieces, ids, bytes per token."""
+    is_file = is_portable(run)
+    tokenizer: Any = (
+        minigpt.load_portable(run).tokenizer if is_file else open_run(run).load_tokenizer()
+    )
+    for line in text or read_lines():
+        check_prompt(line)
+        ids = tokenizer.encode(line).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        size = len(line.encode())
+        if as_json:
+            print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
+            continue
+        print_text("|".join(pieces))
+        print(" ".join(map(str, ids)))
+        ratio = f", {size / len(ids):.2f} bytes per token" if ids else ""
+        print(f"{len(ids)} tokens, {size} bytes{ratio}")

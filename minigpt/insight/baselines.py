@@ -224,8 +224,8 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
       The attributes of `Baselines` that change.
       ngram: `ngram_loss` of the model's own tokens, in nats per token. None without held-out tokens.
       ngram_bits_per_byte: the same in bits per byte.
-      byte_ngram_bits_per_byte: that of the bytes of the text. Both are missing if the tokenizer loses part
-        of the held-out text.
+      byte_ngram_bits_per_byte, ppmd_bits_per_byte: those of the bytes of the text, by n-grams and by PPMd.
+        The last three are missing if the tokenizer loses part of the held-out text.
     """
     train_ids, val_ids = _read_ids(corpus, config)
     loss = ngram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size)
@@ -238,6 +238,7 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
         both = np.frombuffer(context + held_out, np.uint8)
         byte_loss = ngram_loss(both[: len(context)], both[len(context) - 1 :], 256)
         found["byte_ngram_bits_per_byte"] = byte_loss / math.log(2)
+        found["ppmd_bits_per_byte"] = ppmd_bits_per_byte(context, held_out)
     return found
 
 

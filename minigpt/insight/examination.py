@@ -14,8 +14,6 @@ from minigpt.insight.baselines import (
     bigram_baseline,
     held_out_likeness,
     ngram_baselines,
-    ppmd_bits_per_byte,
-    read_texts,
 )
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
@@ -28,11 +26,10 @@ from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
 
-# Measured on two slow cores: tokens counted, bytes whose n-grams are counted, bytes compressed by PPMd, and
+# Measured on two slow cores: tokens counted, bytes whose n-grams are counted and which PPMd compresses, and
 # products of weights and tokens by the engine, per second; the time to check a text, to compare its parts,
 # and to open a model and read its text.
-TOKENS_PER_SECOND, NGRAM_BYTES_PER_SECOND, PPMD_BYTES_PER_SECOND = 8e6, 4e5, 7e5
-PRODUCTS_PER_SECOND = 1e9
+TOKENS_PER_SECOND, NGRAM_BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 2.5e5, 1e9
 CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
 # Tokens that are drawn to measure memorization: at the end of training, and by the commands. The doctor
 # draws fewer from a large model, in about this time for each state.
@@ -82,12 +79,6 @@ def measurements(
     def count_ngrams(known: Analysis, epoch: int) -> Analysis:
         return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
 
-    def compress(known: Analysis, epoch: int) -> Analysis:
-        texts = read_texts(corpus, config)
-        assert texts  # They have a score of n-grams.
-        bits = ppmd_bits_per_byte(*texts)
-        return replace(known, baselines=replace(known.baselines, ppmd_bits_per_byte=bits))
-
     def compare(known: Analysis, epoch: int) -> Analysis:
         train, val = corpus.train.ids, corpus.val.ids
         # An empty dictionary says that the texts are too short to tell.
@@ -132,21 +123,12 @@ def measurements(
             lambda known, _: replace(known, text=check_text(corpus, config)),
             refutes="unlike",
         ),
-        # N-grams need a text in which all tokens are predicted, and PPMd one that is known exactly.
+        # They need a text in which all tokens are predicted.
         Measurement(
-            "n-grams",
+            "n-grams and PPMd",
             read / NGRAM_BYTES_PER_SECOND,
             lambda known, *_: known.baselines.ngram is None and known.baselines.bigram is not None,
             count_ngrams,
-        ),
-        Measurement(
-            "what PPMd makes of the held-out text",
-            read / PPMD_BYTES_PER_SECOND,
-            lambda known, *_: (
-                known.baselines.ppmd_bits_per_byte is None
-                and known.baselines.ngram_bits_per_byte is not None
-            ),
-            compress,
         ),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
     ]

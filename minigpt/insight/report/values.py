@@ -7,8 +7,6 @@ import json
 import os
 import platform
 from collections import defaultdict
-from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -187,26 +185,11 @@ def _without_folders(value: Any) -> Any:
     return value if not isinstance(value, str) or "://" in value else Path(value).name or value
 
 
-# A distribution of TensorFlow has one of these names.
-_TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
-
-
 def environment(device: str | None) -> list[tuple[str, str]]:
-    """Returns names and values: the programs that wrote the report, and the device used for training."""
-    machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
+    """Returns names and values: the program that wrote the report, and the device used for training."""
+    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors"
     return [
         ("Device of the training", device or "not recorded"),
-        ("Report written by", f"minigpt {minigpt.__version__}"),
+        ("Report written by", f"minigpt {minigpt.__version__}, Python {platform.python_version()}"),
         ("Report written on", machine),
-        ("Python", platform.python_version()),
-        ("TensorFlow", _version(*_TENSORFLOW)),
-        ("Keras", _version("keras")),
     ]
-
-
-def _version(*names: str) -> str:
-    """Returns the version of an installed distribution, without importing it."""
-    for name in names:
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return "not installed"
