@@ -26,12 +26,6 @@ from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt, shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-# A beam search draws nothing.
-_NOT_FOR_BEAMS = [
-    s.name
-    for s in _SETTINGS
-    if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
-]
 OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
@@ -66,7 +60,8 @@ def sample(
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    _check_options(sampling.beams, options, as_stream, as_json)
+    if as_stream and (as_json or sampling.beams > 1):
+        raise UserError("--stream: cannot be combined with --json, nor with --beams")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
@@ -119,26 +114,6 @@ def sample(
             headings = SampleHeadings(len(prompts) * num_samples)
             for text in prompts:
                 print_samples(text, sampling.seed, headings)
-
-
-def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:
-    """Raises a `UserError` if an option of `sample` has no effect or contradicts another one."""
-    problems = []
-    if beams > 1:
-        problems += [
-            f"{OPTION_NAMES[name]} {options[name]}: has no effect with --beams {beams}, which "
-            "draws no random numbers; omit one of the two"
-            for name in _NOT_FOR_BEAMS
-            if options[name] is not None
-        ]
-    if stream and beams > 1:
-        problems.append(
-            f"--stream: cannot be used with --beams {beams}, which finds the best text at the end"
-        )
-    if stream and as_json:
-        problems.append("--stream: cannot be used with --json, which prints whole objects")
-    if problems:
-        raise UserError(*problems)
 
 
 def _form(**given: Any) -> Any:

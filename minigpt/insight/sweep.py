@@ -52,12 +52,6 @@ def sweep(
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
-    if not isinstance(values, Mapping) or not all(
-        isinstance(name, str) and isinstance(listed, Sequence) and not isinstance(listed, str)
-        for name, listed in values.items()
-    ):
-        expected = "a mapping from settings to lists of values"
-        raise TypeError(f"`values` must be {expected}. Received: {values!r}")
     check_strings("text", text)
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
