@@ -171,7 +171,8 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
     different, kept = set[str](), list[Piece]()
     for piece in pieces:
         size += len(piece.text)
-        characters += _characters(piece.text)
+        # Also of a piece that begins or ends within one.
+        characters += len(piece.text.translate(None, _CONTINUATION))
         if size < LONG_TEXT:
             different.update(piece.text.decode(errors="ignore"))
         if size < CHARACTERS_BELOW:
@@ -185,8 +186,3 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
             train, _ = split(documents, val_fraction)
             share = sum(len(text) for text, _ in train.pieces()) / characters
     return TextSize(size, characters, len(different), share)
-
-
-def _characters(text: bytes) -> int:
-    """Counts characters, also of a piece that begins or ends within one."""
-    return len(text.translate(None, _CONTINUATION))

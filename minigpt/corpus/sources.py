@@ -71,7 +71,11 @@ def open_source(data: DataConfig, with_val_paths: bool = True) -> Source | TextF
         case ImdbConfig():
             return Source(lambda: data.sha256, lambda: imdb_reviews(data.url, data.sha256))
         case ShakespeareConfig():
-            return Source(lambda: data.sha256, lambda: _downloaded(data))
+            separator = data.document_separator
+            return Source(
+                lambda: data.sha256,
+                lambda: TextFiles([download(data.url, data.sha256)], separator).pieces(),
+            )
         case PythonConfig():
             return Source(_python_fingerprint, python_library)
         case _:
@@ -147,10 +151,6 @@ _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_t
 def _python_fingerprint() -> str:
     digests = (hashlib.sha256(piece.text).digest() for piece in python_library())
     return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
-def _downloaded(data: ShakespeareConfig) -> Iterator[Piece]:
-    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
 
 
 _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
