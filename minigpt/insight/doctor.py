@@ -189,19 +189,17 @@ def _copies_nothing(history: History) -> bool:
 def unlike(history: History) -> Verdict | None:
     """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
     measured, findings = history.analysis.held_out or {}, history.analysis.text or []
-    unigram, bigram = measured.get("unigram"), measured.get("bigram")
-    repeats_itself = any(finding.kind in REPETITION for finding in findings)
-    if not unigram or not bigram or repeats_itself:
+    bigram = measured.get("bigram")
+    if not bigram or any(finding.kind in REPETITION for finding in findings):
         return None
-    held_out, _, mean, highest = bigram
+    held_out, lowest, mean, highest = bigram
     if held_out <= highest + UNLIKE * mean:
         return None
     return Verdict(
         "unlike",
         "Counts of pairs of tokens (bigram) in the training text predict the held-out text with "
-        f"{held_out:.3f} nats per token, and parts of the training text with {bigram[1]:.3f} to "
-        f"{highest:.3f}; counts of single tokens (unigram) with {unigram[0]:.3f}, and {unigram[1]:.3f} to "
-        f"{unigram[3]:.3f}. The validation loss does not show what was learned of the training text.",
+        f"{held_out:.3f} nats per token, and parts of the training text with {lowest:.3f} to "
+        f"{highest:.3f}. The validation loss does not show what was learned of the training text.",
         "Set data.document_separator, so that the documents to hold out are drawn from the whole text, or "
         "train a new run on other files.",
     )

@@ -1,6 +1,5 @@
 """The examination of a run by the doctor, during training and after it."""
 
-import logging
 import math
 import shlex
 import time
@@ -24,6 +23,7 @@ from minigpt.insight.history import read_history
 from minigpt.insight.memorization import is_measurable, measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
+from minigpt.notices import LOGGER
 from minigpt.runs.analysis import (
     Analysis,
     Baselines,
@@ -50,8 +50,6 @@ FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 
 # Share of the training time that analysis and report may take: during training, and with the end.
 SHARE, FINAL_SHARE = 0.01, 0.05
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
         except UserError as error:
             corpus, problem = None, str(error)
         if corpus is None:
-            logger.warning("%s. What needs the text is not measured.", problem)
+            LOGGER.warning("%s. What needs the text is not measured.", problem)
         else:
             known = _measured(run, corpus, known)
         verdicts = diagnose(read_history(run, known))
@@ -184,7 +182,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
             write_analysis(run.analysis_file, replace(known, verdicts=verdicts))
             write_report([run], run.report_file)
         except (OSError, UserError) as error:
-            logger.warning("%s: the results are not kept: %s", run.path, failure(error))
+            LOGGER.warning("%s: the results are not kept: %s", run.path, failure(error))
     return verdicts
 
 
@@ -195,13 +193,13 @@ def _measured(run: Run, corpus: Corpus, known: Analysis) -> Analysis:
     tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
     for measurement in measurements(run, corpus, run.config, tokens):
         if measurement.is_due(known, epoch, True):
-            logger.info("Measuring: %s.", measurement.subject)
+            LOGGER.info("Measuring: %s.", measurement.subject)
             known = measurement.measure(known, epoch)
     if run.metrics_file.is_file() and not known.positions:
         # Imports TensorFlow.
         from minigpt.training.tasks import build_task
 
-        logger.info("Measuring: the loss by position and token.")
+        LOGGER.info("Measuring: the loss by position and token.")
         task = build_task(run.config, corpus)
         task.set_model(run.load_model())
         task.loss()
