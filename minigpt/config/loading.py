@@ -213,18 +213,20 @@ def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
 
 def _follow_source(sections: dict[str, Any], is_pairs: bool) -> None:
     """Changes the other sections from continuous text to pairs, or from pairs to continuous text."""
-    select_variant(sections, "model", "encoder_decoder" if is_pairs else "gpt")
+    kind = "encoder_decoder" if is_pairs else "gpt"
+    select_variant(sections, "model", kind)
     without_effect = {
-        "training": {"sequence_length"} if is_pairs else {"label_smoothing"},
-        "sampling": {s.name for s in SETTINGS if "encoder_decoder" not in s.models}
-        if is_pairs
+        "training": {"sequence_length" if is_pairs else "label_smoothing"},
         # Beam search, which suits translations, makes continued texts repetitive.
-        else {"translations", "beams", "length_penalty"},
+        "sampling": {
+            s.name
+            for s in SETTINGS
+            if kind not in s.models or (s.role == "search" and not is_pairs)
+        },
     }
     for section, names in without_effect.items():
         if isinstance(settings := sections.get(section), dict):
-            for name in names & settings.keys():
-                del settings[name]
+            sections[section] = {n: value for n, value in settings.items() if n not in names}
 
 
 def _definition(variant: type[Section], setting: str) -> Any:
