@@ -138,13 +138,7 @@ def _lines(found: "minigpt.Memorization") -> list[str]:
         f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such "
         "passages.",
     ]
-    if (longest := found.longest) is not None:
-        lines += [
-            f"The longest copied passage has {longest.words:,} words, from {longest.description}:",
-            f"    {longest.text!r}",
-        ]
-    lines.append(MEANINGS[found.share - found.held_out_share > NOTICEABLE])
-    return lines
+    return [*lines, MEANINGS[found.share - found.held_out_share > NOTICEABLE]]
 
 
 @command({"run": "RUN", "output": "--output"})

@@ -79,19 +79,13 @@ def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documen
     """
     if len(documents) < FEW_DOCUMENTS:
         return _split_tail(documents, val_fraction)
-    requested = round(val_fraction * len(documents))
-    requested = min(max(requested, 1), len(documents) - 1)
+    requested = min(max(round(val_fraction * len(documents)), 1), len(documents) - 1)
     # The raw stream of a bit generator is the same in every version of NumPy.
     drawn = np.argsort(np.random.PCG64(_SEED).random_raw(len(documents)), kind="stable")
-    held_out = np.zeros(len(documents), bool)
     groups = _group_equal(documents, step=1)
     if not groups.any():
         raise UserError(f"all {len(documents):,} documents are equal; should be at least two")
     sizes = np.bincount(groups)
-    if len(sizes) == len(documents):
-        # No copies. The rest would choose the same documents, with more memory.
-        held_out[drawn[:requested]] = True
-        return _select(documents, held_out)
     _, first_draws = np.unique(groups[drawn], return_index=True)
     order = groups[drawn[np.sort(first_draws)]]
     chosen = _choose_groups(order, sizes, requested)
@@ -198,9 +192,7 @@ def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, D
     start = int(documents.spans[index, 0])
     position = character_start(documents.text, start + cut - int(ends[index] - sizes[index]))
     if index == 0 and position == start:
-        raise UserError(
-            f"data.val_fraction = {val_fraction}: {total} bytes of text are too short to hold any out"
-        )
+        raise UserError(f"data.val_fraction = {val_fraction}: {total} bytes of text are too short")
     train, val = documents.spans[: index + 1].copy(), documents.spans[index:].copy()
     if position == start:
         return replace(documents, spans=train[:-1]), replace(documents, spans=val)

@@ -195,28 +195,6 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def find(self, text: bytes) -> tuple[Path, str] | None:
-        """Returns the first file that contains a text, and where it begins, such as "line 3" or "row 3".
-
-        Raises:
-          UserError: a file cannot be read.
-        """
-        for path in self._files:
-            if self._format(path):
-                for number, row in enumerate(rows.open_texts(path, self._field), start=1):
-                    if text in row:
-                        return path, f"row {number:,}"
-                continue
-            line, rest = 1, b""
-            for block in rows.blocks(path):
-                block = rest + block
-                if (position := block.find(text)) >= 0:
-                    line += block.count(b"\n", 0, position)
-                    return path, f"line {line:,}"
-                rest = block[max(0, len(block) - len(text) + 1) :]
-                line += block.count(b"\n", 0, len(block) - len(rest))
-        return None
-
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
         if self._format(path):

@@ -19,7 +19,7 @@ from minigpt.insight.baselines import (
 )
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
-from minigpt.insight.memorization import measure_memorization
+from minigpt.insight.memorization import is_measurable, measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
 from minigpt.runs.analysis import Analysis, Baselines, Memorization, Verdict, write_analysis
@@ -97,8 +97,8 @@ def measurements(
     def memorization_due(known: Analysis, epoch: int, is_finished: bool) -> bool:
         last = known.memorization.get("last")
         is_current = last and last.epoch == epoch and last.tokens >= tokens // 2
-        # Samples of dialogues would need questions. Without an epoch there is no state.
-        return config.data.source != "dialogues" and is_finished and epoch > 0 and not is_current
+        # Without an epoch there is no state.
+        return is_measurable(config) and is_finished and epoch > 0 and not is_current
 
     def memorized(state: Literal["best", "last"]) -> Memorization:
         return measure_memorization(run, state, tokens=tokens, corpus=corpus)

@@ -170,7 +170,7 @@ def has_memorized(history: History) -> bool:
 def _copies_nothing(history: History) -> bool:
     """Returns whether the samples of the last state were measured, and no passage in them is copied."""
     measured = history.memorization
-    if not measured or measured.share or history.config.data.source == "pairs":
+    if not measured or measured.share:
         return False
     return measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config
-from minigpt.config.loading import check_text, load_new_config
+from minigpt.config.loading import check_strings, load_new_config
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles, recorded_path
 from minigpt.distribution.launch import launch
@@ -58,7 +58,7 @@ def sweep(
     ):
         expected = "a mapping from settings to lists of values"
         raise TypeError(f"`values` must be {expected}. Received: {values!r}")
-    check_text(text)
+    check_strings("text", text)
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
     trials = _trials(values, config, output, paths)

@@ -8,9 +8,8 @@ quotations and poems in four languages:
     measure                                       threshold   good texts
     documents that are copies                     15%         at most 7%
     one line's share of the text                  15%         at most 13.5%, an attribution; prose 1%
-    passages at one distance from their copy      30%         at most 15%, tables; prose 1%
     paragraphs that are copies                    15%         at most 4%; licenses of Debian packages 50%
-    distinct passages                             30%         at least 72%; licenses of Debian packages 59%
+    passages that are copies                      45%         at most 28%; licenses of Debian packages 41%
     U+FFFD, per million characters                100         at most 8
     mojibake, per million characters              300         at most 35; one with real mojibake 161
     control characters, per million characters    300         at most 54
@@ -24,7 +23,7 @@ Also found, correctly: headers in all files of a project (TensorFlow), documents
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,13 +31,7 @@ import numpy as np
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.token_store import Corpus
 from minigpt.insight.baselines import spread_parts
-from minigpt.insight.repetition import (
-    MIN_LINE_CHARACTERS,
-    copied_paragraphs,
-    has_words,
-    measure_repetition,
-    most_repeated_line,
-)
+from minigpt.insight.verbatim import passage_hashes
 from minigpt.runs.analysis import Finding
 from minigpt.tokenizers import Tokenizer
 
@@ -83,9 +76,8 @@ _MIN_DOCUMENTS = 20
 
 MAX_DUPLICATES = 0.15
 MAX_LINE_SHARE = 0.15
-MAX_PERIODIC = 0.3
 MAX_COPIED_PARAGRAPHS = 0.15
-MIN_DISTINCT = 0.3
+MAX_COPIED_PASSAGES = 0.45
 MAX_REPLACEMENT = 100.0
 MAX_MOJIBAKE = 300.0
 MAX_CONTROL = 300.0
@@ -100,6 +92,13 @@ _MIN_DOCUMENT_BYTES = 40
 # A repetition shows only in a text that is longer than a few lines.
 _MIN_BYTES = 1000
 _SHOWN_CHARACTERS = 60
+_PASSAGE_BYTES = 50
+# Shorter paragraphs are sentences and headings, which people repeat.
+_PARAGRAPH_CHARACTERS = 40
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
+# Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None". They count only if
+# they make up a large part of the text.
+_LINE_CHARACTERS, _SHORT_LINE_SHARE = 20, 0.3
 
 
 # Decoding a million tokens takes 0.2 to 0.5 s.
@@ -214,7 +213,7 @@ def check_passages(passages: list[Passage], repetition: bool = True) -> Iterator
 
 def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Finding]:
     """Checks the texts of a sample, which is `data`; returns one finding at most."""
-    line, count, share = most_repeated_line(texts)
+    line, count, share = _most_repeated_line(texts)
     if count >= _MIN_COUNT and share > MAX_LINE_SHARE:
         yield Finding(
             "repeated_line",
@@ -222,7 +221,7 @@ def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Fi
             f"{_shown(line)}.",
         )
         return
-    share, paragraph = copied_paragraphs(texts)
+    share, paragraph = _copied_paragraphs(texts)
     if share > MAX_COPIED_PARAGRAPHS:
         yield Finding(
             "duplicates",
@@ -230,21 +229,73 @@ def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Fi
             f"example {_shown(paragraph)}.",
         )
         return
-    repetition = measure_repetition(data)
-    example = data[repetition.start : repetition.start + 4 * _SHOWN_CHARACTERS]
-    text = _shown(example.decode(errors="ignore"))
-    if repetition.periodic > MAX_PERIODIC:
+    share, start = _copied_passages(data)
+    if share > MAX_COPIED_PASSAGES:
+        example = data[start : start + 4 * _SHOWN_CHARACTERS].decode(errors="ignore")
         yield Finding(
             "repeated_text",
-            f"{repetition.periodic:.0%} of {sample} is repeated exactly {repetition.period:,} bytes "
-            f"later, for example {text}.",
+            f"{share:.0%} of the passages of {_PASSAGE_BYTES} bytes in {sample} are copies of others, for "
+            f"example {_shown(example)}.",
         )
-    elif repetition.distinct < MIN_DISTINCT:
-        yield Finding(
-            "repeated_text",
-            f"Only {repetition.distinct:.0%} of the passages of 50 bytes in {sample} are distinct; the "
-            f"others are copies, for example {text}.",
-        )
+
+
+def _most_repeated_line(texts: Sequence[str]) -> tuple[str, int, float]:
+    """Returns the repeated line that takes most of a text.
+
+    Only lines of at least 20 characters, at least half of them letters and digits, are counted, and shorter
+    ones that make up at least 30% of the text.
+
+    Returns:
+      The line without white space around it, how often it occurs, and its share of the characters, 0 to
+      1; "", 0 and 0 if no line is repeated.
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(map(str.strip, text.splitlines()))
+    characters = max(1, sum(map(len, texts)))
+    long = (
+        (n * len(line), line)
+        for line, n in counts.items()
+        if n > 1
+        and _has_words(line)
+        and (len(line) >= _LINE_CHARACTERS or n * len(line) >= _SHORT_LINE_SHARE * characters)
+    )
+    taken, line = max(long, default=(0, ""))
+    return line, counts[line] if taken else 0, taken / characters
+
+
+def _copied_paragraphs(texts: Sequence[str]) -> tuple[float, str]:
+    """Returns the share of the characters that is in copies of earlier paragraphs, and the first copy.
+
+    Paragraphs are separated by blank lines; short ones do not count as copies.
+    """
+    seen: set[str] = set()
+    characters = copied = 0
+    example = ""
+    for text in texts:
+        for paragraph in map(str.strip, _BLANK_LINES.split(text)):
+            characters += len(paragraph)
+            if len(paragraph) < _PARAGRAPH_CHARACTERS:
+                continue
+            if paragraph in seen:
+                copied += len(paragraph)
+                example = example or paragraph
+            seen.add(paragraph)
+    return copied / max(1, characters), example
+
+
+def _copied_passages(data: bytes) -> tuple[float, int]:
+    """Returns the share of the passages that are copies, and where the first one with a copy is."""
+    begins = np.arange(len(data) - _PASSAGE_BYTES + 1)
+    hashes = passage_hashes(np.frombuffer(data, np.uint8), begins, begins + _PASSAGE_BYTES)
+    order = np.argsort(hashes, kind="stable")
+    has_copy = np.diff(hashes[order]) == 0
+    return float(has_copy.mean()), int(order[:-1][has_copy].min(initial=len(data)))
+
+
+def _has_words(line: str) -> bool:
+    """Returns whether at least half of a line is letters and digits: no rulers, no tables."""
+    return 2 * sum(map(str.isalnum, line)) >= len(line)
 
 
 # Kind, what is found, how it is found, and how often it may occur in a million characters.
@@ -341,7 +392,7 @@ def _check_shared_line(passages: list[Passage]) -> Iterator[Finding]:
         candidates = [
             (n, line)
             for line, n in counts.items()
-            if len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)
+            if len(line) >= _LINE_CHARACTERS and _has_words(line) and not _IMPORT.match(line)
         ]
         if documents >= _MIN_DOCUMENTS and candidates:
             count, line = max(candidates)

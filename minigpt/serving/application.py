@@ -2,26 +2,19 @@
 
 import asyncio
 import base64
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from operator import methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import (
-    FileResponse,
-    JSONResponse,
-    PlainTextResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from minigpt.errors import UserError
@@ -29,7 +22,7 @@ from minigpt.notices import LOGGER
 from minigpt.serving.chat import read_chat
 from minigpt.serving.completions import Completion, read_completion, results_of
 from minigpt.serving.generation import Generation, Part
-from minigpt.serving.guard import Guard, Metrics
+from minigpt.serving.guard import Guard
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
     Body,
@@ -57,7 +50,6 @@ class Server:
 
     def __init__(self, model: ServedModel, scheduler: Scheduler, page: ServedPage) -> None:
         self._model, self.scheduler, self._page = model, scheduler, page
-        self.metrics = Metrics(scheduler)
 
     async def completions(self, request: Request) -> Response:
         body = await self._read(request, CompletionBody)
@@ -86,7 +78,7 @@ class Server:
         else:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
-        self._submit(work, completion.prompt_tokens)
+        self._submit(work)
         parts = self._parts(generations, event)
         if body.stream:
             return _EventStream(completion.events(parts), lambda: self.scheduler.cancel(work))
@@ -95,8 +87,8 @@ class Server:
         finally:
             self.scheduler.cancel(work)
 
-    def _submit(self, work: list[Work], prompt_tokens: int) -> None:
-        """Adds work to the queue and counts the tokens of its prompts.
+    def _submit(self, work: list[Work]) -> None:
+        """Adds work to the queue.
 
         Raises:
           RequestError: it is more than the server can take, at all or now.
@@ -108,7 +100,6 @@ class Server:
             raise RequestError(400, message)
         if not self.scheduler.submit(work):
             raise RequestError(429, "too many requests wait; try again later")
-        self.metrics.prompt_tokens.inc(prompt_tokens)
 
     async def _parts(
         self, generations: list[Generation], event: asyncio.Event
@@ -120,22 +111,16 @@ class Server:
           event: the event of all of them.
         """
         unfinished = set(range(len(generations)))
-        try:
-            while unfinished:
-                await event.wait()
-                event.clear()
-                for number in sorted(unfinished):
-                    if part := generations[number].take():
-                        self.metrics.new_tokens.inc(part.token_count)
-                        if part.finish_reason == "error":
-                            raise RequestError(500, "the text could not be generated")
-                        if part.finish_reason is not None:
-                            unfinished.remove(number)
-                        yield number, part
-        finally:
-            for generation in generations:
-                if generation.first_token_seconds is not None:
-                    self.metrics.first_token_seconds.observe(generation.first_token_seconds)
+        while unfinished:
+            await event.wait()
+            event.clear()
+            for number in sorted(unfinished):
+                if part := generations[number].take():
+                    if part.finish_reason == "error":
+                        raise RequestError(500, "the text could not be generated")
+                    if part.finish_reason is not None:
+                        unfinished.remove(number)
+                    yield number, part
 
     async def embeddings(self, request: Request) -> Response:
         body = await self._read(request, EmbeddingBody)
@@ -145,7 +130,7 @@ class Server:
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
         count = sum(map(len, texts))
-        self._submit([*computations], count)
+        self._submit([*computations])
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
@@ -191,29 +176,23 @@ class Server:
             raise RequestError(404, message, "model", "model_not_found")
 
     async def page(self, request: Request) -> Response:
-        compressed = _accepts_gzip(request.headers.get("accept-encoding", ""))
         try:
-            path, tag = await asyncio.to_thread(self._page.file, compressed)
+            file = await asyncio.to_thread(self._page.written)
         except (OSError, UserError) as error:
             LOGGER.warning("The page cannot be written: %s", error)
             message = "the files of the model have been removed or damaged since the server started"
             raise RequestError(500, message) from None
-        # "no-cache": a browser keeps the page, and asks each time whether it is still the same.
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if _names_tag(request.headers.get("if-none-match", ""), tag):
-            return Response(status_code=304, headers=headers)
-        if compressed:
-            headers["Content-Encoding"] = "gzip"
-        return FileResponse(path, media_type="text/html", headers=headers)
+        # Answers 304 if the browser has the page.
+        answer = await StaticFiles(directory=file.parent).get_response(file.name, request.scope)
+        # A browser keeps the page, and asks each time whether it is still the same.
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
 
     async def health(self, request: Request) -> Response:
         if not self.scheduler.is_healthy:
             return JSONResponse({"status": "an engine has stopped"}, 503)
-        return JSONResponse({"status": "ok"})
-
-    async def show_metrics(self, request: Request) -> Response:
-        content = generate_latest(self.metrics.registry)
-        return Response(content, media_type=CONTENT_TYPE_LATEST)
+        texts = {"running": self.scheduler.running, "waiting": self.scheduler.waiting}
+        return JSONResponse({"status": "ok", **texts})
 
 
 def build_application(server: Server, hosts: set[str] | None, api_key: str | None) -> Starlette:
@@ -243,7 +222,6 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
         Route("/v1/models/{name:path}", server.one_model),
         Route("/healthz", server.health),
         Route("/health", server.health),
-        Route("/metrics", server.show_metrics),
         Route("/", server.page),
     ]
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
@@ -253,7 +231,7 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
         # Starlette prints the traceback; the answer has none.
         Exception: _on_bug,
     }
-    guard = Middleware(Guard, hosts=hosts, api_key=api_key, metrics=server.metrics)
+    guard = Middleware(Guard, hosts=hosts, api_key=api_key)
     application = Starlette(
         routes=routes, exception_handlers=handlers, middleware=[guard], lifespan=lifespan
     )
@@ -304,18 +282,6 @@ async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _accepts_gzip(accepted: str) -> bool:
-    """Returns whether a header `Accept-Encoding` has gzip with a weight above 0."""
-    codings = "".join(accepted.lower().split()).split(",")
-    return any(re.fullmatch(r"gzip(;q=(?!0(\.0*)?$).*)?", coding) for coding in codings)
-
-
-def _names_tag(condition: str, tag: str) -> bool:
-    """Returns whether a header `If-None-Match` has an entity tag."""
-    tags = [given.strip().removeprefix("W/") for given in condition.split(",")]
-    return tag in tags or tags == ["*"]
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -23,8 +23,7 @@ from minigpt.runs.checkpoints import best_state
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
-from minigpt.targets.comparison import compare
-from minigpt.targets.material import pair_material, text_material
+from minigpt.targets.comparison import compare, pair_material, text_material
 from minigpt.targets.opened_model import in_float32, opened_model
 from minigpt.targets.targets import (
     TOLERANCES,

@@ -8,10 +8,10 @@ import pytest
 
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
-from minigpt.insight.repetition import measure_repetition
 from minigpt.insight.text_checks import (
     BLOCKS,
     Passage,
+    _copied_passages,
     check_passages,
     check_text,
     sample_text,
@@ -151,24 +151,14 @@ def test_bad_texts(name):
         assert any(character.isdigit() for character in finding.evidence)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_repetition_equals_brute_force(seed):
-    draw = random.Random(seed)
+def test_copied_passages_equal_brute_force():
+    draw = random.Random(0)
     block = bytes(draw.choices(b"ab", k=90))
     data = b"".join(draw.choice([block, bytes(draw.choices(b"abcdef", k=70))]) for _ in range(12))
-    found = measure_repetition(data)
     windows = [data[i : i + 50] for i in range(len(data) - 49)]
-    assert found.distinct == len(set(windows)) / len(windows)
-    last: dict[bytes, int] = {}
-    distances = []
-    for i, window in enumerate(windows):
-        if window in last:
-            distances.append(i - last[window])
-        last[window] = i
-    assert round(found.periodic * len(windows)) == max(map(distances.count, distances), default=0)
-    if distances:
-        assert distances.count(found.period) == round(found.periodic * len(windows))
-        assert windows[found.start] == windows[found.start + found.period]
+    share, start = _copied_passages(data)
+    assert share == pytest.approx(1 - len(set(windows)) / len(windows), abs=1e-2)
+    assert start == next(i for i, window in enumerate(windows) if windows.count(window) > 1)
 
 
 def opened(tmp_path: Path, text: str, separator: str | None = None, kind: str = "character"):

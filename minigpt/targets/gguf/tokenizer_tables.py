@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
@@ -148,8 +148,7 @@ def _byte_ids(ids: dict[bytes, int]) -> np.ndarray:
     return np.array([ids.get(bytes([byte]), -1) for byte in range(256)], np.int32)
 
 
-@dataclass(frozen=True)
-class LlamaVocabulary:
+class LlamaVocabulary(NamedTuple):
     """A vocabulary in the form of llama.cpp.
 
     Attributes:
@@ -167,20 +166,17 @@ class LlamaVocabulary:
     merges: list[str] | None = None
 
     def write(self, writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:
-        """Adds the keys to a file."""
-        chat = tokenizer.chat
+        """Adds the keys to a file. Role tokens follow those of text."""
+        chat, count = tokenizer.chat, len(tokenizer.text_pieces)
         roles = list(chat.added) if chat else []
-        tokens = self.tokens[: len(tokenizer.text_pieces)] + roles
-        types = self.types[: len(tokenizer.text_pieces)]
         writer.add_tokenizer_model(self.model)
         writer.add_tokenizer_pre("gpt-2" if self.model == "gpt2" else "default")
-        writer.add_token_list(tokens)
-        writer.add_token_types(types + [gguf.TokenType.CONTROL] * len(roles))
+        writer.add_token_list(self.tokens[:count] + roles)
+        writer.add_token_types(self.types[:count] + [gguf.TokenType.CONTROL] * len(roles))
         if chat:
             writer.add_chat_template(chat.template)
         if self.scores is not None:
-            scores = self.scores[: len(tokenizer.text_pieces)]
-            writer.add_token_scores(scores + [0.0] * len(roles))
+            writer.add_token_scores(self.scores[:count] + [0.0] * len(roles))
             writer.add_unk_token_id(0)
             writer.add_add_space_prefix(False)
             writer.add_remove_extra_whitespaces(False)

@@ -14,7 +14,6 @@ from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
-from minigpt.targets.onnx.reading import MODEL_FILES
 from minigpt.targets.opened_model import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType
 
@@ -27,13 +26,16 @@ BATCH, NEW, PAST, ALL = (
 )
 
 
-def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsType) -> None:
+def write_transformers_js(
+    source: ExportSource, folder: Path, weights: WeightsType, dtype: str, model_file: str
+) -> None:
     """Writes the model, the settings and the tokenizer; see docs/onnx.md.
 
     Args:
       source: the run.
       folder: an empty folder.
       weights: how matrices are stored. They are read as float32.
+      dtype, model_file: what transformers.js calls that, and its file.
     Raises:
       OSError: a file cannot be written.
     """
@@ -42,7 +44,6 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     assert isinstance(source.model, GPT)
     files = described_files(source.model, source.tokenizer, source.run.config.sampling)
     settings_file = documents(source, weights)[SETTINGS_FILE]
-    dtype, model_file = MODEL_FILES[weights]
     # Otherwise the dtype would have to be named in browsers, where the default is another one.
     config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
     settings = json.loads(files["tokenizer_config.json"])

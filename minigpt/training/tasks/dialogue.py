@@ -9,8 +9,8 @@ import numpy as np
 from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
-from minigpt.evaluation.dialogues import evaluate_dialogues
 from minigpt.evaluation.scores import Evaluation, count_baselines
+from minigpt.evaluation.text import evaluate_dialogues
 from minigpt.models import GPT
 from minigpt.training.console import count
 from minigpt.training.progress import Display
