@@ -1,6 +1,5 @@
 """The start of training: a new run, or the newest checkpoint of an earlier one."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.models.state import copy_weights
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -40,8 +40,6 @@ from minigpt.runs.run import Run, known_run_corpus
 from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.tasks.task import Task
-
-logger = logging.getLogger(__name__)
 
 # Settings of [training] that may change. All settings of [sampling] may change. The other settings
 # determine the weights and the optimizer's state.
@@ -341,7 +339,7 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
         try:
             read_checkpoint(path)
         except BrokenCheckpointError as broken:
-            logger.warning("%s: the best epoch so far was damaged and is ignored: %s", path, broken)
+            LOGGER.warning("%s: the best epoch so far was damaged and is ignored: %s", path, broken)
             return replace(found, progress=found.progress.model_copy(update={"best": None}))
     return found
 
@@ -367,7 +365,7 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
     if problems:
         raise UserError(*problems)
     for change in changes:
-        logger.info("%s changed from %r to %r", *change)
+        LOGGER.info("%s changed from %r to %r", *change)
 
 
 def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import (
     SETTINGS_FILE,
@@ -17,8 +16,7 @@ from minigpt.targets.documents import (
     opened_step,
 )
 from minigpt.targets.huggingface import HuggingFace
-from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
-from minigpt.tokenizers import Tokenizer
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 # How matrices are stored → the name that transformers.js has for it, and its file.
 MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
@@ -35,11 +33,9 @@ class Onnx(Target):
 
     name = "onnx"
     is_folder = True
+    only_gpt = True
     weights = STORED
     packages = _PACKAGES
-
-    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        return gpt_problem(config)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         import onnx
