@@ -8,12 +8,12 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.config.loading import check_overrides
+from minigpt.config.loading import check_strings
 from minigpt.distribution.devices import Devices
 from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
+from minigpt.insight.examination import Reporter
 from minigpt.insight.report.report import write_report
-from minigpt.insight.reporter import Reporter
 from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
@@ -94,7 +94,7 @@ def resume(
     Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments. `run` may
     also be a `Run`.
     """
-    check_overrides(changes, "changes")
+    check_strings("changes", changes)
     return train(
         resume_from=as_run(run).path,
         overrides=changes,

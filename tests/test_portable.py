@@ -36,7 +36,7 @@ NAMES = ["fork", "forkpty", "sysconf", "sched_getaffinity", "O_NOFOLLOW", "O_DIR
 # Packages that have code for Windows are imported before anything is blocked.
 CODE = """
 import json, os, signal, sys, types
-import filelock, numpy, prometheus_client
+import filelock, numpy
 import starlette.applications, typer, uvicorn.protocols.http.h11_impl, wasmtime
 blocked, names, commands = map(json.loads, sys.argv[1:])
 for name in blocked:

@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 
 import minigpt
-from minigpt.cli.terminal import is_interactive, print_message
+from minigpt.cli.terminal import print_message
 from minigpt.environment import NEEDS_TENSORFLOW, program_name
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
@@ -24,12 +24,12 @@ COMMANDS = {
     "sample": ("sample", "sample"),
     "chat": ("chat", "chat"),
     "translate": ("translate", "translate"),
-    "tokenize": ("tokenize", "tokenize"),
+    "tokenize": ("sample", "tokenize"),
     "evaluate": ("examining", "evaluate"),
     "doctor": ("examining", "doctor"),
     "memorized": ("examining", "memorized"),
     "export": ("export", "export"),
-    "verify": ("verify", "verify"),
+    "verify": ("export", "verify"),
     "report": ("examining", "report"),
     "import": ("runs", "import_run"),
     "runs": ("runs", "runs"),
@@ -129,8 +129,6 @@ def run_command() -> None:
     every = COMMANDS if _can_train() else PORTABLE
     try:
         app = build_app([first] if first in COMMANDS else every)
-        if first == "train" and is_interactive():
-            importlib.import_module("minigpt.cli.train").complete_text_option(sys.argv)
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:

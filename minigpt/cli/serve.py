@@ -16,7 +16,7 @@ from minigpt.environment import available_cores, install_command
 from minigpt.errors import UserError
 
 OPTIONS = {"run": "RUN", "host": "--host", "port": "--port", "name": "--name"}
-_PACKAGES = ("h11", "starlette", "uvicorn", "prometheus_client")
+_PACKAGES = ("h11", "starlette", "uvicorn")
 
 
 @command(OPTIONS)

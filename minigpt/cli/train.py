@@ -1,6 +1,5 @@
 """`minigpt train`: trains a model, or resumes training."""
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -13,7 +12,7 @@ from minigpt.cli.command import TextOption, option_names
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
-from minigpt.distribution.cluster import is_first_worker
+from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
@@ -115,7 +114,7 @@ def new_settings(
         settings = load_new_config(config, overrides, text)
     with gathering(problems):
         # The first of several workers creates it.
-        if run and is_first_worker():
+        if run and worker_place()[0] == 0:
             check_new_run(run)
     if problems:
         # A wrong setting should not hide problems of the paths.
@@ -129,46 +128,6 @@ def _name(config: str | None, text: list[str]) -> str:
     if text and not config:
         return re.sub(r"[^\w.-]+", "-", Path(text[0]).stem).strip("-") or "text"
     return Path(config or "default").stem
-
-
-def complete_text_option(arguments: list[str]) -> None:
-    """Asks for the path after a `--text` without one, and inserts it.
-
-    Raises:
-      UserError: the current folder has no texts.
-      typer.Abort: the input has ended.
-    """
-    for place, following in enumerate([*arguments[1:], "--"], start=1):
-        if arguments[place - 1] == "--text" and following.startswith("--"):
-            arguments.insert(place, _ask_for_text())
-            return
-
-
-def _ask_for_text() -> str:
-    # Folders are offered if they contain texts directly. A run directory contains JSON Lines.
-    from minigpt.corpus.text_files import TextFiles
-
-    found = {}
-    for path in sorted(Path().iterdir()):
-        files = list(path.iterdir()) if os.access(path, os.R_OK) and path.is_dir() else [path]
-        texts = [f for f in files if f.is_file() and f.name.endswith(TextFiles.suffixes)]
-        size = sum(text.stat().st_size for text in texts)
-        if size and not path.name.startswith(".") and path / "config.toml" not in files:
-            found[str(path)] = size
-    if not found:
-        raise UserError(
-            "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "
-            "a folder with such files"
-        )
-    for number, (name, size) in enumerate(found.items(), start=1):
-        print_text(f"{number:4}  {name}{'/' * Path(name).is_dir()}  {size:,} bytes")
-    answer = ""
-    while not (answer.isdecimal() and 1 <= int(answer) <= len(found)):
-        try:
-            answer = input(f"Number of the text to train on (1 to {len(found)}): ")
-        except EOFError:
-            raise typer.Abort from None
-    return list(found)[int(answer) - 1]
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:

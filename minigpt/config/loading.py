@@ -57,10 +57,18 @@ def load_config(
       UserError: with one line for each problem.
       TypeError: `overrides` is not a sequence of strings.
     """
-    check_overrides(overrides)
-    check_text(text)
+    check_strings("overrides", overrides)
+    check_strings("text", text)
     origin, raw = _read(source)
-    sections = _sections(raw, origin)
+    number = raw.get("format", FORMAT)
+    if type(number) is not int or not 1 <= number <= FORMAT:
+        problem = f"should be a number from 1 to {FORMAT}; a later version may have written it"
+        raise UserError(f"{origin}format = {number!r}: {problem}")
+    sections = {
+        name: dict(settings) if isinstance(settings, Mapping) else settings
+        for name, settings in raw.items()
+        if name != "format"
+    }
     if text:
         _set_paths(sections, text)
     problems: list[str] = []
@@ -84,25 +92,6 @@ def load_new_config(
     """
     is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
     return load_config(source or (None if is_chosen else "default"), overrides, text)
-
-
-def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Returns a copy of the sections, without the format number.
-
-    Raises:
-      UserError: this version does not read the format.
-    """
-    number = raw.get("format", FORMAT)
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        raise UserError(
-            f"{origin}format = {number!r}: should be a number from 1 to {FORMAT}; a later version of "
-            "minigpt may have written it"
-        )
-    return {
-        name: dict(settings) if isinstance(settings, Mapping) else settings
-        for name, settings in raw.items()
-        if name != "format"
-    }
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
@@ -153,23 +142,11 @@ def dump_config(config: Config) -> str:
     return tomli_w.dumps(config_record(config))
 
 
-def check_text(text: object) -> None:
-    """Raises a `TypeError` if the argument `text` is not a sequence of paths."""
-    if isinstance(text, str) or not isinstance(text, Sequence):
-        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
-
-
-def check_overrides(overrides: object, argument: str = "overrides") -> None:
-    """Raises a `TypeError` that names the argument if it is not a sequence of strings."""
-    if (
-        isinstance(overrides, str)
-        or not isinstance(overrides, Sequence)
-        or not all(isinstance(override, str) for override in overrides)
-    ):
-        raise TypeError(
-            f"`{argument}` must be a sequence of strings, such as ['training.epochs=1']. "
-            f"Received: {overrides!r}"
-        )
+def check_strings(name: str, value: Any) -> None:
+    """Raises a `TypeError` if the argument `name` is not a sequence of strings or paths."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    if not (is_list and all(isinstance(each, str | Path) for each in value)):
+        raise TypeError(f"`{name}` must be a list of strings. Received: {value!r}")
 
 
 def apply_overrides(
@@ -283,19 +260,6 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxdict = 20
 
 
-class OverrideProblem(ArgumentProblem):
-    """A problem with a setting that came from `overrides`.
-
-    As a string it names the setting: "training.epochs = 0: should be ...". The command line adds its
-    option.
-    """
-
-    def __new__(cls, setting: str, message: str) -> "OverrideProblem":
-        problem = str.__new__(cls, f"{setting}: {message}")
-        problem.name, problem.value, problem.message = "overrides", setting, message
-        return problem
-
-
 def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     """Returns the line for one of the errors of a pydantic `ValidationError`.
 
@@ -332,5 +296,5 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
             message = "unknown setting" + nearest(str(path[1]), fields[variant], f"{section}.")
     setting = f"{name} = {_SHORT.repr(value)}"
     if name in overridden:
-        return OverrideProblem(setting, message)
+        return ArgumentProblem("overrides", setting, message)
     return f"{origin}{setting}: {message}"

@@ -4,7 +4,6 @@ A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
 """
 
 import json
-import logging
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,8 +18,6 @@ from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.chat import check_messages
-
-logger = logging.getLogger(__name__)
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
@@ -108,14 +105,11 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def as_messages(text: str) -> list[dict[str, str]]:
-    """Returns the messages of a document, as `chat.check_messages` does."""
-    return [{"role": role, "content": content} for role, content in json.loads(text)]
-
-
 def encode_documents(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
     """Returns the token ids of documents, int32[T] each."""
-    return tokenizer.encode_dialogues([as_messages(text) for text in texts])
+    return tokenizer.encode_dialogues(
+        [[{"role": r, "content": content} for r, content in json.loads(text)] for text in texts]
+    )
 
 
 def contents(documents: Iterable[str]) -> Iterator[str]:

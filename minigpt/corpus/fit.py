@@ -1,6 +1,5 @@
 """Chooses sizes and steps for a text, unless the user has set them."""
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from minigpt.corpus.split import split
 from minigpt.corpus.token_store import given_tokenizer
 from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.notices import LOGGER
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -37,8 +37,6 @@ _MEASURED_SECONDS = 0.2
 SHARE_OF_PRODUCTS = 0.67
 # Of one GPU. Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
 GPU_SPEED = 100 * REFERENCE_SPEED
-
-logger = logging.getLogger(__name__)
 
 
 def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
@@ -60,7 +58,7 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     """Returns the settings of `choose_settings`, and logs those that were chosen."""
     result, lines = choose_settings(config, measures_speed=measures_speed)
     for line in lines:
-        logger.info("%s", line)
+        LOGGER.info("%s", line)
     return result
 
 
@@ -171,7 +169,8 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
     different, kept = set[str](), list[Piece]()
     for piece in pieces:
         size += len(piece.text)
-        characters += _characters(piece.text)
+        # Also of a piece that begins or ends within one.
+        characters += len(piece.text.translate(None, _CONTINUATION))
         if size < LONG_TEXT:
             different.update(piece.text.decode(errors="ignore"))
         if size < CHARACTERS_BELOW:
@@ -185,8 +184,3 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
             train, _ = split(documents, val_fraction)
             share = sum(len(text) for text, _ in train.pieces()) / characters
     return TextSize(size, characters, len(different), share)
-
-
-def _characters(text: bytes) -> int:
-    """Counts characters, also of a piece that begins or ends within one."""
-    return len(text.translate(None, _CONTINUATION))

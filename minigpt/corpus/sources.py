@@ -3,7 +3,6 @@
 import codecs
 import hashlib
 import json
-import logging
 import re
 import sysconfig
 import tarfile
@@ -30,11 +29,10 @@ from minigpt.corpus.documents import Piece
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,11 @@ def open_source(data: DataConfig, with_val_paths: bool = True) -> Source | TextF
         case ImdbConfig():
             return Source(lambda: data.sha256, lambda: imdb_reviews(data.url, data.sha256))
         case ShakespeareConfig():
-            return Source(lambda: data.sha256, lambda: _downloaded(data))
+            separator = data.document_separator
+            return Source(
+                lambda: data.sha256,
+                lambda: TextFiles([download(data.url, data.sha256)], separator).pieces(),
+            )
         case PythonConfig():
             return Source(_python_fingerprint, python_library)
         case _:
@@ -113,7 +115,7 @@ def dataset_path(name: str, split: str) -> Path:
         import datasets
     except ModuleNotFoundError:
         raise UserError(f"{setting}: not installed: {install_command('datasets')}") from None
-    logger.info("%s: copying the rows to %s", setting, copy)
+    LOGGER.info("%s: copying the rows to %s", setting, copy)
     datasets.disable_progress_bars()
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -147,10 +149,6 @@ _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_t
 def _python_fingerprint() -> str:
     digests = (hashlib.sha256(piece.text).digest() for piece in python_library())
     return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
-def _downloaded(data: ShakespeareConfig) -> Iterator[Piece]:
-    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
 
 
 _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")

@@ -1,7 +1,6 @@
 """Splits a corpus into training and validation documents. Copies of a document are on one side."""
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,13 +9,12 @@ import numpy as np
 from minigpt.config import DataConfig, PairsConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 
 FEW_DOCUMENTS = 10
 # A constant and not training.seed, so that runs with different seeds have the same held-out text.
 _SEED = 20_170_612
 _DIGESTS_AT_ONCE = 10_000
-
-logger = logging.getLogger(__name__)
 
 
 def split_corpus(
@@ -56,7 +54,7 @@ def split_corpus(
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
-        logger.info(f"{number:,} documents are also in the validation text; they are left out")
+        LOGGER.info(f"{number:,} documents are also in the validation text; they are left out")
     return train.select(np.flatnonzero(~copies)), val
 
 
@@ -79,19 +77,13 @@ def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documen
     """
     if len(documents) < FEW_DOCUMENTS:
         return _split_tail(documents, val_fraction)
-    requested = round(val_fraction * len(documents))
-    requested = min(max(requested, 1), len(documents) - 1)
+    requested = min(max(round(val_fraction * len(documents)), 1), len(documents) - 1)
     # The raw stream of a bit generator is the same in every version of NumPy.
     drawn = np.argsort(np.random.PCG64(_SEED).random_raw(len(documents)), kind="stable")
-    held_out = np.zeros(len(documents), bool)
     groups = _group_equal(documents, step=1)
     if not groups.any():
         raise UserError(f"all {len(documents):,} documents are equal; should be at least two")
     sizes = np.bincount(groups)
-    if len(sizes) == len(documents):
-        # No copies. The rest would choose the same documents, with more memory.
-        held_out[drawn[:requested]] = True
-        return _select(documents, held_out)
     _, first_draws = np.unique(groups[drawn], return_index=True)
     order = groups[drawn[np.sort(first_draws)]]
     chosen = _choose_groups(order, sizes, requested)
@@ -198,9 +190,7 @@ def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, D
     start = int(documents.spans[index, 0])
     position = character_start(documents.text, start + cut - int(ends[index] - sizes[index]))
     if index == 0 and position == start:
-        raise UserError(
-            f"data.val_fraction = {val_fraction}: {total} bytes of text are too short to hold any out"
-        )
+        raise UserError(f"data.val_fraction = {val_fraction}: {total} bytes of text are too short")
     train, val = documents.spans[: index + 1].copy(), documents.spans[index:].copy()
     if position == start:
         return replace(documents, spans=train[:-1]), replace(documents, spans=val)

@@ -1,4 +1,4 @@
-"""The loss of a language model on held-out text."""
+"""The loss of a language model on held-out text, and on the answers of dialogues."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -9,8 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
+from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.evaluation.scores import Evaluation, bits_per_byte, perplexity
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # Called with the inputs, targets, weights and losses of each batch.
 Record = Callable[[Any, Any, Any, np.ndarray], None]
@@ -128,3 +131,26 @@ class Evaluator:
                 ArgumentProblem("stride", stride, f"should be 1 to max_len = {max_len}")
             )
         return self.loss_of(eval_windows(ids, max_len, self.batch_size, stride), record)
+
+
+def evaluate_dialogues(
+    evaluator: Evaluator,
+    tokenizer: Vocabulary,
+    dialogues: PackedDialogues,
+    record: Record | None = None,
+) -> Evaluation:
+    """Returns the scores of a model on the targets of dialogues that have a weight.
+
+    Args:
+      evaluator: that of the model.
+      tokenizer: the tokenizer of the dialogues.
+      dialogues: the dialogues.
+      record: called with each batch and the losses of its targets.
+    """
+    loss = evaluator.loss_of(dialogues.once(evaluator.batch_size), record)
+    counts = dialogues.target_counts(tokenizer.vocab_size)
+    sizes = np.array([len(piece) for piece in tokenizer.pieces])
+    tokens, size = int(counts.sum()), int(sizes @ counts)
+    is_exact = getattr(tokenizer, "lossless", False) and size > 0
+    bits = bits_per_byte(loss, tokens, size) if is_exact else None
+    return Evaluation(loss, perplexity(loss), bits, tokens, size)

@@ -365,14 +365,11 @@ class BaseTranslationModel(ModelWithTokenizer):
 
     def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:
         """int32[S] each, end token included."""
-        encoded = self._encode([text.strip(WHITE_SPACE) for text in texts])
+        encoded = self.tokenizer.encode_many([text.strip(WHITE_SPACE) for text in texts])
         return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
 
     def _check_beams(self, beams: int) -> None:
         """Raises a `UserError` if the model does not have as many beams."""
-
-    def _encode(self, texts: list[str]) -> list[np.ndarray]:
-        return [self.tokenizer.encode(text) for text in texts]
 
     @abc.abstractmethod
     def _targets(

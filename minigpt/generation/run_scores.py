@@ -69,9 +69,8 @@ def _scores(
         raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
     model = run.load_model()
     # Imported here because they import TensorFlow.
-    from minigpt.evaluation.dialogues import evaluate_dialogues
     from minigpt.evaluation.pairs import evaluate_pairs
-    from minigpt.evaluation.text import Evaluator
+    from minigpt.evaluation.text import Evaluator, evaluate_dialogues
     from minigpt.generation.translation import Translator
     from minigpt.models import EncoderDecoder
 

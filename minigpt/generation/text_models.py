@@ -1,6 +1,5 @@
 """TextModel and TranslationModel: the model of a run together with its tokenizer, in TensorFlow."""
 
-import itertools
 import reprlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -24,7 +23,6 @@ from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import (
     WHITE_SPACE,
     Prompt,
-    as_list,
     as_texts,
     as_token_ids,
 )
@@ -50,9 +48,6 @@ class TextModel(BaseTextModel):
         self.max_len, self.vocab_size = model.max_len, model.vocab_size
         # Without the adapter, if one is loaded.
         self._base: tuple[GPT, Tokenizer] | None = None
-
-    def __repr__(self) -> str:
-        return f"TextModel({_description(self.model, self.tokenizer)})"
 
     def load_adapter(self, folder: str | Path) -> None:
         """Adds an adapter, written by `minigpt export --adapter`, in place of the one that is loaded.
@@ -142,15 +137,9 @@ class TranslationModel(BaseTranslationModel):
         self.tokenizer: Tokenizer = tokenizer
         self.max_len, self.vocab_size = model.max_len, model.vocab_size
 
-    def __repr__(self) -> str:
-        return f"TranslationModel({_description(self.model, self.tokenizer)})"
-
     @cached_property
     def _translator(self) -> Translator:
         return Translator.of(self.model, self.tokenizer)
-
-    def _encode(self, texts: list[str]) -> list[np.ndarray]:
-        return self.tokenizer.encode_many(texts)
 
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
@@ -167,7 +156,12 @@ class TranslationModel(BaseTranslationModel):
           TypeError: `pairs` has the wrong type.
         """
         settings_of({"beams": beams, "length_penalty": length_penalty})
-        sentences = [sentence.strip(WHITE_SPACE) for sentence in _sentences(pairs)]
+        try:
+            flat = [sentence for source, reference in pairs for sentence in (source, reference)]
+        except (TypeError, ValueError):
+            expected = "`pairs` must be a list of pairs of source and reference"
+            raise TypeError(f"{expected}. Received: {reprlib.repr(pairs)}") from None
+        sentences = [sentence.strip(WHITE_SPACE) for sentence in as_texts("pairs", flat)]
         if not sentences or not all(sentences):
             raise UserError("pairs: expected at least one pair, without empty sentences")
         part = encode_texts(
@@ -177,16 +171,6 @@ class TranslationModel(BaseTranslationModel):
         encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
         translate = self._translator.translate_all
         return evaluate_pairs(self.model, tokenizer, encoded, 32, translate, beams, length_penalty)
-
-
-def _sentences(pairs: Any) -> list[str]:
-    """Returns the sentences of all pairs, source and reference in turn."""
-    rows = as_list(pairs)
-    for row in rows if isinstance(rows, list) else [rows]:
-        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray) or len(row) != 2:
-            expected = "`pairs` must be a list of pairs of source and reference"
-            raise TypeError(f"{expected}. Received: {reprlib.repr(row)}")
-    return as_texts("pairs", itertools.chain.from_iterable(rows))
 
 
 def load(run: Run | str | Path) -> TextModel | TranslationModel:
@@ -205,11 +189,3 @@ def load(run: Run | str | Path) -> TextModel | TranslationModel:
     if isinstance(model, EncoderDecoder):
         return TranslationModel(model, tokenizer)
     return TextModel(model, tokenizer)
-
-
-def _description(model: Any, tokenizer: Any) -> str:
-    """Returns the sizes of a model and its tokenizer, for a repr."""
-    return (
-        f"{type(model).__name__} of {model.count_params():,} parameters, max_len={model.max_len}, "
-        f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,}"
-    )

@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 
 import minigpt
-from minigpt.config import SamplingConfig
+from minigpt.config import Config, SamplingConfig
 from minigpt.config.sampling import DISTRIBUTION
-from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.sources import open_source
-from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_store import Corpus
-from minigpt.environment import printable
 from minigpt.errors import ArgumentProblem, UserError, as_integer
-from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
-from minigpt.runs.analysis import CopiedPassage, MeasuredSample, Memorization
+from minigpt.insight.verbatim import TokenBytes, find_copies
+from minigpt.runs.analysis import MeasuredSample, Memorization
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import LARGE_BYTES, run_error
 from minigpt.runs.run import Run, as_run, known_run_corpus
@@ -42,7 +38,7 @@ class Draw:
     Args:
       token_bytes: the bytes of the tokens.
       prompt_ids, ids: integers[P] and [T], the tokens before the text and those of the text.
-      prompt: the prompt, or the source of a translation; "" for held-out text.
+      prompt: the prompt; "" for held-out text.
       text: what follows it; "" for held-out text.
     Attributes:
       data: uint8[N], the bytes of the prompt and the text.
@@ -113,38 +109,6 @@ def draw_samples(
         )
 
 
-def draw_translations(
-    model: Any, token_bytes: TokenBytes, held_out: np.ndarray, tokens: int
-) -> Iterator[tuple[Draw, Draw]]:
-    """Translates held-out sentences greedily, until there are enough tokens.
-
-    Args:
-      model: a `PortableTranslationModel` or a `TranslationModel`.
-      token_bytes: the bytes of its tokens.
-      held_out: the held-out ids of sources and targets in turn, integers[n].
-      tokens: the number of target tokens.
-    Yields:
-      a translation, whose prompt is the source, and the reference.
-    """
-    tokenizer = token_bytes.tokenizer
-    pairs = Pairs(held_out, tokenizer.end_id, model.max_len)
-    fitting, nothing = np.flatnonzero(pairs.fits), np.zeros(0, np.int64)
-    seen: set[int] = set()
-    for number in range(len(fitting)):
-        index = int(fitting[int(number * _GOLDEN_RATIO % 1 * len(fitting))])
-        if tokens <= 0 or index in seen:
-            continue
-        seen.add(index)
-        source = tokenizer.decode(pairs.source(index))
-        (translation,) = model.translate([source])
-        ids, reference = tokenizer.encode(translation), pairs.target(index)
-        tokens -= max(1, len(ids))
-        yield (
-            Draw(token_bytes, nothing, ids, source, translation),
-            Draw(token_bytes, nothing, reference),
-        )
-
-
 def _places(held_out: np.ndarray, end_id: int, tokens: int) -> np.ndarray:
     """Returns where texts of `tokens` tokens can begin, int64[P]: at documents, if there are enough."""
     # The last end token begins no document.
@@ -212,9 +176,7 @@ def measure_memorization(
 ) -> Memorization:
     """Measures how much of a model's samples is copied verbatim from its training text.
 
-    The result depends only on the run and the arguments. For a run on pairs, translations of held-out
-    sources, and the held-out references, are compared with the training targets. Most sentences have fewer
-    than 8 words, so their share is 0.
+    The result depends only on the run and the arguments.
 
     Args:
       run: a run, or its directory.
@@ -222,102 +184,57 @@ def measure_memorization(
       tokens: the number of tokens to draw.
       corpus: the text of the run, if it is open.
     Raises:
-      UserError: the run has no such model, was imported, or its text has changed since training.
+      UserError: the run has no such model, was imported or trained on pairs or dialogues, or its text has
+        changed since training.
       TypeError, ValueError: `tokens` is not a positive integer.
     """
     run = as_run(run)
     if state not in ("best", "last"):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
     tokens = as_integer("tokens", tokens, 1)
-    if run.config.data.source == "dialogues":
-        raise run_error(run.path, "was trained on dialogues; memorization is measured for texts")
+    if not is_measurable(run.config):
+        problem = f"was trained on {run.config.data.source}; memorization is measured for texts"
+        raise run_error(run.path, problem)
     corpus = corpus or known_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
-    is_pairs = run.config.data.source == "pairs"
-    held_out = np.asarray(corpus.val.ids)
+    held_out, sampling = np.asarray(corpus.val.ids), run.config.sampling
     with open_state(run, state) as (model, epoch, step), warnings.catch_warnings():
         # The texts are the run's own: nothing can be done about their characters.
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
-        if is_pairs:
-            draws = list(draw_translations(model, token_bytes, held_out, tokens))
-        else:
-            sampling = run.config.sampling
-            draws = list(draw_samples(model, token_bytes, held_out, sampling, tokens))
+        draws = list(draw_samples(model, token_bytes, held_out, sampling, tokens))
     samples, others = [sample for sample, _ in draws], [other for _, other in draws]
-    training = TokenText(corpus.train.ids, token_bytes, targets_only=is_pairs)
-    texts = [Text(draw.data, draw.begin) for draw in samples]
-    texts += [Text(draw.data, draw.begin, is_ranked=False) for draw in others]
-    copies = find_copies(training, texts, token_bytes)
-    spans = copies.spans[: len(samples)]
-    longest = None
-    if copies.longest is not None:
-        number, begin, end = copies.longest
-        data = samples[number].data[begin:end]
-        longest = _passage(run, training, token_bytes, data, copies.offset)
+    texts = [draw.data for draw in samples + others]
+    copied = find_copies(token_bytes.blocks(corpus.train.ids), texts)
     return Memorization(
         state=state,
         epoch=epoch,
         step=step,
         tokens=sum(len(sample.last_bytes) for sample in samples),
         words=sum(len(sample.data[sample.begin :].tobytes().split()) for sample in samples),
-        share=_share(samples, spans),
-        held_out_share=_share(others, copies.spans[len(samples) :]),
-        longest=longest,
+        share=_share(samples, copied[: len(samples)]),
+        held_out_share=_share(others, copied[len(samples) :]),
         samples=[
-            MeasuredSample(sample.prompt, sample.text, _copied(sample, token_bytes, found))
-            for sample, found in zip(samples, spans, strict=True)
+            MeasuredSample(sample.prompt, sample.text, _copied(sample, token_bytes, inside))
+            for sample, inside in zip(samples, copied, strict=False)
         ],
     )
 
 
-def _share(draws: Sequence[Draw], spans: Sequence[list[tuple[int, int]]]) -> float:
-    """Returns the share of tokens that end inside spans of bytes; 0 if there are no tokens."""
-    inside = 0
-    for draw, found in zip(draws, spans, strict=True):
-        is_inside = np.zeros(len(draw.data), bool)
-        for begin, end in found:
-            is_inside[begin:end] = True
-        inside += int(is_inside[draw.last_bytes].sum())
-    return inside / max(1, sum(len(draw.last_bytes) for draw in draws))
+def is_measurable(config: Config) -> bool:
+    """Returns whether the memorization of a run is measured: samples of dialogues would need questions."""
+    return config.data.source not in ("pairs", "dialogues")
 
 
-def _passage(
-    run: Run, training: TokenText, token_bytes: TokenBytes, data: np.ndarray, offset: int
-) -> CopiedPassage:
-    """Describes a passage, the bytes `data` of the training text from `offset` on."""
-    document, characters, lines = training.place(offset)
-    keeps_lines = not token_bytes.tokenizer.separator
-    text = token_bytes.decode(data.tobytes())
-    place = f"document {document + 1:,} of the training text, at character {characters + 1:,}"
-    return CopiedPassage(
-        text=text,
-        words=len(data.tobytes().split()),
-        characters=int(token_bytes.is_character(data).sum()),
-        document=document,
-        line=lines + 1 if keeps_lines else None,
-        description=place + _file(run, text),
-    )
+def _share(draws: Sequence[Draw], copied: Sequence[np.ndarray]) -> float:
+    """Returns the share of tokens that end inside copied passages; 0 if there are no tokens."""
+    ends = [inside[draw.last_bytes] for draw, inside in zip(draws, copied, strict=True)]
+    return sum(int(each.sum()) for each in ends) / max(1, sum(map(len, ends)))
 
 
-def _file(run: Run, text: str) -> str:
-    """Returns the name of the first file of the user that contains a text, and the line or row."""
-    source = open_source(run.config.data)
-    try:
-        found = source.find(text.encode()) if isinstance(source, TextFiles) else None
-    except UserError:
-        return ""  # It has been removed since. The token ids are in the cache.
-    # A file's name may have bytes that are no UTF-8.
-    return printable(f" ({found[0].name}, {found[1]})") if found else ""
-
-
-def _copied(
-    draw: Draw, token_bytes: TokenBytes, spans: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Returns spans of bytes as spans of code points of the draw's text."""
+def _copied(draw: Draw, token_bytes: TokenBytes, inside: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the copied passages of the draw's text, (begin, end) in code points."""
     separator = len(token_bytes.tokenizer.separator)
-    prompt = len(token_bytes.decode(draw.data.tobytes())) - separator - len(draw.text)
-
-    def position(byte: int) -> int:
-        return max(0, len(token_bytes.decode(draw.data[:byte].tobytes())) - prompt)
-
-    return [(position(begin), position(end)) for begin, end in spans]
+    prompt = len(token_bytes.decode(draw.data)) - separator - len(draw.text)
+    edges = np.flatnonzero(np.diff(inside[draw.begin :], prepend=False, append=False))
+    at = [max(0, len(token_bytes.decode(draw.data[: draw.begin + e])) - prompt) for e in edges]
+    return list(zip(at[::2], at[1::2], strict=True))

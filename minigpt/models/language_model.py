@@ -250,14 +250,6 @@ class LanguageModel(keras.Model, abc.ABC):
             **self.config.model_dump(),
         }
 
-    def __repr__(self) -> str:
-        c = self.config
-        parameters = f"{self.count_params():,} parameters" if self.built else "not built"
-        return (
-            f"<{type(self).__name__} {self.name}: {parameters}, V={self.vocab_size}, T={c.max_len}, "
-            f"D={c.embed_dim}, H={c.num_heads}, L={c.num_layers}>"
-        )
-
 
 def _unpack(data: Any) -> tuple[Any, Any, Any]:
     """Returns inputs, targets and weights; the weight of a sequence is repeated for its tokens.

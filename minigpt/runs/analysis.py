@@ -90,7 +90,7 @@ class Finding:
 
     Attributes:
       kind: "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
-        "line_ends", "boilerplate" or "html".
+        "boilerplate" or "html".
       evidence: one sentence with figures and an example, without control characters.
     """
 
@@ -99,31 +99,11 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class CopiedPassage:
-    """A passage of a sample that is in the training text.
-
-    Attributes:
-      text: the passage.
-      words, characters: its length.
-      document: the number of its document in the training text, from 0.
-      line: its line in the document, from 1; None if the tokenizer does not keep line breaks.
-      description: where it is, in words.
-    """
-
-    text: Text
-    words: Count
-    characters: Count
-    document: Count
-    line: Count | None
-    description: Sentences
-
-
-@dataclass(frozen=True)
 class MeasuredSample:
     """A sample.
 
     Attributes:
-      prompt: the prompt; the source of a translation.
+      prompt: the prompt.
       text: what the model added.
       copied: the parts of `text` that are in verbatim passages, (begin, end) in code points.
     """
@@ -143,8 +123,8 @@ def _within_text(sample: MeasuredSample) -> MeasuredSample:
 class Memorization:
     """How much of a model's samples is copied from its training text.
 
-    A passage counts if at least 8 words and 50 characters of it occur in one document of the training
-    text, with exactly the same characters; see `insight.verbatim`.
+    A passage of 8 words and 50 characters counts if it occurs in one document of the training text, with
+    exactly the same characters; see `insight.verbatim`.
 
     Attributes:
       state: "best" or "last".
@@ -152,7 +132,6 @@ class Memorization:
       tokens, words: the size of the samples.
       share: the share of their tokens that are in such passages.
       held_out_share: the same for as much held-out text, which measures common language.
-      longest: the longest passage; None if there is none.
       samples: the samples.
     """
 
@@ -163,7 +142,6 @@ class Memorization:
     words: Count
     share: Number
     held_out_share: Number
-    longest: CopiedPassage | None
     samples: Many[Annotated[MeasuredSample, AfterValidator(_within_text)]]
 
     def as_dict(self) -> dict[str, Any]:

@@ -190,16 +190,7 @@ def snapshots(folder: Path) -> dict[int, Path]:
 
 
 def remove_later_snapshots(folder: Path, step: int) -> None:
-    """Removes the snapshots after a step, and the unfinished files of killed processes.
-
-    The caller holds the run's lock.
-
-    Args:
-      folder: the folder of snapshots; may be missing.
-      step: the number of updates.
-    Raises:
-      OSError: a file cannot be removed.
-    """
+    """Removes the snapshots after a step, as `remove_epoch_files` removes those of epochs."""
     remove_abandoned(folder)
     for later, path in snapshots(folder).items():
         if later > step:
@@ -207,8 +198,5 @@ def remove_later_snapshots(folder: Path, step: int) -> None:
 
 
 def _numbered(folder: Path, pattern: re.Pattern[str] = _EPOCH_FILE) -> list[tuple[int, Path]]:
-    found = []
-    for path in folder.glob("*.gguf"):
-        if match := pattern.fullmatch(path.name):
-            found.append((int(match[1]), path))
-    return found
+    matches = ((pattern.fullmatch(path.name), path) for path in folder.glob("*.gguf"))
+    return [(int(match[1]), path) for match, path in matches if match]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from minigpt.config import Config, LearnedConfig, dump_config, load_config
+from minigpt.config import Config, LearnedConfig, TransformerConfig, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.runs.analysis import Analysis, read_analysis
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint
@@ -175,10 +175,8 @@ class Run:
         """
         try:
             return {"fingerprint": json.loads(read_file(self.corpus_file))["fingerprint"]}
-        except OSError as error:
-            raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(f"{self.corpus_file}: damaged or missing: {error}") from None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -234,7 +232,6 @@ class Run:
         from minigpt.models import build_model
         from minigpt.models.lora import merged_weights
         from minigpt.models.memory_estimate import check_model_fits
-        from minigpt.runs.model_loading import adapted_model, assign_checkpoint, assign_file
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
@@ -242,14 +239,20 @@ class Run:
         check_model_fits(config.model, tokenizer.vocab_size)
         model = build_model(config.model, tokenizer.vocab_size, config.training.precision)
         if checkpoint is None:
-            assign_file(model, self.model_file)
+            # Only the weights are read: the file may come from someone else and describe other layers.
+            try:
+                model.load_weights(self.model_file)
+            # zipfile, HDF5 and Keras raise many kinds of exceptions for a damaged file.
+            except Exception as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise UserError(f"{self.model_file}: not a readable model: {reason}") from None
         elif rank := config.training.lora_rank:
             # Merged in float32, so that the weights are not rounded again.
             model.set_weights(
                 merged_weights(adapted_model(config.model, tokenizer, rank, checkpoint))
             )
         else:
-            assign_checkpoint(model, checkpoint)
+            _assign_checkpoint(model, checkpoint)
         return model
 
     def best_checkpoint(self) -> Checkpoint:
@@ -264,6 +267,33 @@ class Run:
                 raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
             raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
         return checkpoint
+
+
+def adapted_model(
+    config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
+) -> "GPT":
+    """Returns the model of a checkpoint with LoRA, in float32 for any training precision.
+
+    Raises:
+      UserError: the arrays do not fit the model.
+    """
+    from minigpt.models import build_gpt
+    from minigpt.models.lora import enable_lora
+
+    model = build_gpt(config, tokenizer.vocab_size)
+    enable_lora(model, rank, tokenizer.dialogue_tokens)
+    _assign_checkpoint(model, checkpoint)
+    return model
+
+
+def _assign_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
+    from minigpt.models.state import assign, group_of
+
+    try:
+        assign(model.weights, group_of(checkpoint.arrays))
+    except ValueError:
+        file = checkpoint.path.parents[1] / "config.toml"
+        raise UserError(f"{checkpoint.path}: its arrays do not fit the model of {file}") from None
 
 
 def as_run(run: Run | str | Path) -> Run:

@@ -2,34 +2,28 @@
 
 import asyncio
 import base64
-import re
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from operator import methodcaller
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import (
-    FileResponse,
-    JSONResponse,
-    PlainTextResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.chat import read_chat
-from minigpt.serving.completions import Completion, read_completion, results_of
+from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
 from minigpt.serving.generation import Generation, Part
-from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
     Body,
@@ -57,7 +51,6 @@ class Server:
 
     def __init__(self, model: ServedModel, scheduler: Scheduler, page: ServedPage) -> None:
         self._model, self.scheduler, self._page = model, scheduler, page
-        self.metrics = Metrics(scheduler)
 
     async def completions(self, request: Request) -> Response:
         body = await self._read(request, CompletionBody)
@@ -86,7 +79,7 @@ class Server:
         else:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
-        self._submit(work, completion.prompt_tokens)
+        self._submit(work)
         parts = self._parts(generations, event)
         if body.stream:
             return _EventStream(completion.events(parts), lambda: self.scheduler.cancel(work))
@@ -95,8 +88,8 @@ class Server:
         finally:
             self.scheduler.cancel(work)
 
-    def _submit(self, work: list[Work], prompt_tokens: int) -> None:
-        """Adds work to the queue and counts the tokens of its prompts.
+    def _submit(self, work: list[Work]) -> None:
+        """Adds work to the queue.
 
         Raises:
           RequestError: it is more than the server can take, at all or now.
@@ -108,7 +101,6 @@ class Server:
             raise RequestError(400, message)
         if not self.scheduler.submit(work):
             raise RequestError(429, "too many requests wait; try again later")
-        self.metrics.prompt_tokens.inc(prompt_tokens)
 
     async def _parts(
         self, generations: list[Generation], event: asyncio.Event
@@ -120,22 +112,16 @@ class Server:
           event: the event of all of them.
         """
         unfinished = set(range(len(generations)))
-        try:
-            while unfinished:
-                await event.wait()
-                event.clear()
-                for number in sorted(unfinished):
-                    if part := generations[number].take():
-                        self.metrics.new_tokens.inc(part.token_count)
-                        if part.finish_reason == "error":
-                            raise RequestError(500, "the text could not be generated")
-                        if part.finish_reason is not None:
-                            unfinished.remove(number)
-                        yield number, part
-        finally:
-            for generation in generations:
-                if generation.first_token_seconds is not None:
-                    self.metrics.first_token_seconds.observe(generation.first_token_seconds)
+        while unfinished:
+            await event.wait()
+            event.clear()
+            for number in sorted(unfinished):
+                if part := generations[number].take():
+                    if part.finish_reason == "error":
+                        raise RequestError(500, "the text could not be generated")
+                    if part.finish_reason is not None:
+                        unfinished.remove(number)
+                    yield number, part
 
     async def embeddings(self, request: Request) -> Response:
         body = await self._read(request, EmbeddingBody)
@@ -145,7 +131,7 @@ class Server:
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
         count = sum(map(len, texts))
-        self._submit([*computations], count)
+        self._submit([*computations])
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
@@ -191,29 +177,23 @@ class Server:
             raise RequestError(404, message, "model", "model_not_found")
 
     async def page(self, request: Request) -> Response:
-        compressed = _accepts_gzip(request.headers.get("accept-encoding", ""))
         try:
-            path, tag = await asyncio.to_thread(self._page.file, compressed)
+            file = await asyncio.to_thread(self._page.written)
         except (OSError, UserError) as error:
             LOGGER.warning("The page cannot be written: %s", error)
             message = "the files of the model have been removed or damaged since the server started"
             raise RequestError(500, message) from None
-        # "no-cache": a browser keeps the page, and asks each time whether it is still the same.
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if _names_tag(request.headers.get("if-none-match", ""), tag):
-            return Response(status_code=304, headers=headers)
-        if compressed:
-            headers["Content-Encoding"] = "gzip"
-        return FileResponse(path, media_type="text/html", headers=headers)
+        # Answers 304 if the browser has the page.
+        answer = await StaticFiles(directory=file.parent).get_response(file.name, request.scope)
+        # A browser keeps the page, and asks each time whether it is still the same.
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
 
     async def health(self, request: Request) -> Response:
         if not self.scheduler.is_healthy:
             return JSONResponse({"status": "an engine has stopped"}, 503)
-        return JSONResponse({"status": "ok"})
-
-    async def show_metrics(self, request: Request) -> Response:
-        content = generate_latest(self.metrics.registry)
-        return Response(content, media_type=CONTENT_TYPE_LATEST)
+        texts = {"running": self.scheduler.running, "waiting": self.scheduler.waiting}
+        return JSONResponse({"status": "ok", **texts})
 
 
 def build_application(server: Server, hosts: set[str] | None, api_key: str | None) -> Starlette:
@@ -243,7 +223,6 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
         Route("/v1/models/{name:path}", server.one_model),
         Route("/healthz", server.health),
         Route("/health", server.health),
-        Route("/metrics", server.show_metrics),
         Route("/", server.page),
     ]
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
@@ -253,12 +232,77 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
         # Starlette prints the traceback; the answer has none.
         Exception: _on_bug,
     }
-    guard = Middleware(Guard, hosts=hosts, api_key=api_key, metrics=server.metrics)
+    guard = Middleware(Guard, hosts=hosts, api_key=api_key)
     application = Starlette(
         routes=routes, exception_handlers=handlers, middleware=[guard], lifespan=lifespan
     )
     application.router.redirect_slashes = False
     return application
+
+
+class Guard:
+    """Refuses requests without the key.
+
+    A web page whose name resolves to this machine could read the answers in a browser (DNS rebinding):
+    requests to other host names are refused.
+
+    Args:
+      app: the application.
+      hosts: the names that requests may give to this server; None for any.
+      api_key: the key; None if there is none.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: set[str] | None, api_key: str | None) -> None:
+        self._app, self._hosts, self._api_key = app, hosts, api_key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_started = False
+
+        async def noticing(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            if error := self._refusal(scope):
+                await error.response()(scope, receive, send)
+            else:
+                await self._app(scope, receive, noticing)
+        except asyncio.CancelledError:
+            # The server stops, and has waited for long enough.
+            if not has_started:
+                await RequestError(503, "the server stops").response()(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> RequestError | None:
+        headers = Headers(scope=scope)
+        if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
+            return RequestError(403, "the host is not one that this server answers for")
+        if self._api_key is not None and scope["path"] != "/healthz":
+            given = _given_key(headers.get("authorization", ""))
+            if not secrets.compare_digest(given.encode(), self._api_key.encode()):
+                return RequestError(401, "the API key is missing or wrong", code="invalid_api_key")
+        return None
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _given_key(authorization: str) -> str:
+    """Returns the key of a header: `Bearer KEY`, or `Basic` with the key as the password."""
+    kind, _, value = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return value.strip()
+    if kind.lower() == "basic":
+        with suppress(ValueError):
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+    return ""
 
 
 class _EventStream(StreamingResponse):
@@ -304,18 +348,6 @@ async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _accepts_gzip(accepted: str) -> bool:
-    """Returns whether a header `Accept-Encoding` has gzip with a weight above 0."""
-    codings = "".join(accepted.lower().split()).split(",")
-    return any(re.fullmatch(r"gzip(;q=(?!0(\.0*)?$).*)?", coding) for coding in codings)
-
-
-def _names_tag(condition: str, tag: str) -> bool:
-    """Returns whether a header `If-None-Match` has an entity tag."""
-    tags = [given.strip().removeprefix("W/") for given in condition.split(",")]
-    return tag in tags or tags == ["*"]
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -128,7 +127,6 @@ class Generation:
       event: set by the event loop when a part is ready; several texts may share it.
       streams: whether parts are delivered before the text is finished. Each delivery takes time.
     Attributes:
-      first_token_seconds: from here to the first token; None before it.
       is_cancelled: whether the client no longer waits for the text.
     """
 
@@ -137,8 +135,6 @@ class Generation:
     ) -> None:
         self.request = request
         self.is_cancelled = False
-        self.first_token_seconds: float | None = None
-        self._created = time.monotonic()
         self._streams = streams
         # The thread's.
         self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
@@ -155,8 +151,6 @@ class Generation:
 
     def push(self, token: int, choice: Choice | None) -> bool:
         """Adds a token. Called by the engine's thread. Returns whether the text is finished by it."""
-        if not self._token_count:
-            self.first_token_seconds = time.monotonic() - self._created
         self._token_count += 1
         self._pending.token_count += 1
         self._new.append(token)

@@ -1,8 +1,6 @@
 """The model that is served: its tokenizer, its settings, its page, and the limits of requests."""
 
 import asyncio
-import gzip
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -124,26 +122,20 @@ class ServedPage:
         self._file, self._run, self._folder = file, run, folder
         self._lock = threading.Lock()
 
-    def file(self, compressed: bool) -> tuple[Path, str]:
-        """Returns the file with the page, and its entity tag: the same for each server of the same page.
+    def written(self) -> Path:
+        """Returns the file with the page.
 
-        Args:
-          compressed: whether the file should be compressed by gzip.
         Raises:
           UserError, OSError: the run or the portable file is not there any more.
         """
-        page, packed = self._folder / "page.html", self._folder / "page.html.gz"
-        unfinished = page.with_suffix(".unfinished")
+        page = self._folder / "page" / "page.html"
         with self._lock:
             if not page.exists():
+                page.parent.mkdir(exist_ok=True)
+                unfinished = self._folder / "page.unfinished"
                 self._write(unfinished)
-                self._digest = sha256_of(unfinished)
                 unfinished.rename(page)
-            if compressed and not packed.exists():
-                with page.open("rb") as whole, gzip.open(unfinished, "wb") as file:
-                    shutil.copyfileobj(whole, file)
-                unfinished.rename(packed)
-        return (packed, f'"{self._digest}-gzip"') if compressed else (page, f'"{self._digest}"')
+        return page
 
     def _write(self, path: Path) -> None:
         if self._run is None:

@@ -99,22 +99,18 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         unfinished = scratch / path.name
         unfinished.mkdir()
         yield unfinished
-        _publish(unfinished, path, replace, scratch)
-
-
-def _publish(unfinished: Path, path: Path, replace: bool, scratch: Path) -> None:
-    replaced = scratch / "replaced" / path.name
-    fsync_all(unfinished)
-    if replace and os.path.lexists(path):
-        replaced.parent.mkdir()
-        path.rename(replaced)
-    try:
-        unfinished.rename(path)
-    except OSError:
-        if os.path.lexists(replaced):
-            replaced.rename(path)
-        raise
-    fsync(path.parent)
+        fsync_all(unfinished)
+        replaced = scratch / "replaced" / path.name
+        if replace and os.path.lexists(path):
+            replaced.parent.mkdir()
+            path.rename(replaced)
+        try:
+            unfinished.rename(path)
+        except OSError:
+            if os.path.lexists(replaced):
+                replaced.rename(path)
+            raise
+        fsync(path.parent)
 
 
 def remove_abandoned(parent: Path) -> None:

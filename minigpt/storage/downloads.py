@@ -2,7 +2,6 @@
 
 import hashlib
 import http.client
-import logging
 import re
 import urllib.parse
 import urllib.request
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.files import cache_folder, sha256_of
 
@@ -22,8 +22,6 @@ TIMEOUT_SECONDS = 60
 # is compared only after the last byte.
 MAX_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
-
-logger = logging.getLogger(__name__)
 
 
 def download(url: str, sha256: str) -> Path:
@@ -35,8 +33,8 @@ def download(url: str, sha256: str) -> Path:
       url: an address that begins with https://, http:// or file://.
       sha256: the file's SHA-256, 64 hexadecimal digits; a cached file is verified too.
     Raises:
-      UserError: the address cannot be reached or redirects to a different host, the file has more than
-        MAX_BYTES, or its checksum differs, as after a transfer that ended early. Nothing is kept then.
+      UserError: the address cannot be reached, the file has more than MAX_BYTES, or its checksum differs,
+        as after a transfer that ended early. Nothing is kept then.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -47,7 +45,7 @@ def download(url: str, sha256: str) -> Path:
     if path.is_file() and sha256_of(path) == sha256:
         return path
 
-    logger.info("downloading %s", url)
+    LOGGER.info("downloading %s", url)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as unfinished:
         actual = _transfer(url, unfinished)
@@ -56,29 +54,13 @@ def download(url: str, sha256: str) -> Path:
     return path
 
 
-class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirections to the same host only, and never from https to http."""
-
-    def redirect_request(
-        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
-    ) -> Any:
-        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
-        if new.hostname != old.hostname or (old.scheme, new.scheme) == ("https", "http"):
-            raise UserError(
-                f"address {req.full_url}: redirects to {newurl}; use that address if you trust it"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
 def _transfer(url: str, path: Path) -> str:
     """Writes the content of `url` to `path` and returns its SHA-256."""
     request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
     digest, received = hashlib.sha256(), 0
     try:
         with (
-            urllib.request.build_opener(_SameHost).open(
-                request, timeout=TIMEOUT_SECONDS
-            ) as response,
+            urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response,
             _progress(response) as body,
             open(path, "wb") as file,
         ):
@@ -87,9 +69,7 @@ def _transfer(url: str, path: Path) -> str:
                 digest.update(block)
                 received += len(block)
                 if received > MAX_BYTES:
-                    raise UserError(
-                        f"{url}: has more than {MAX_BYTES:,} bytes, the limit for a download"
-                    )
+                    raise UserError(f"{url}: has more than {MAX_BYTES:,} bytes, the limit")
     except (OSError, ValueError, http.client.HTTPException) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"{url}: cannot be downloaded: {problem}") from None

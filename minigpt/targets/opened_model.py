@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.targets.targets import Opened, Sources, Texts
 from minigpt.tokenizers import Tokenizer
 
-Model = TypeVar("Model", GPT, EncoderDecoder)
 # The size of the logits that are computed at a time.
 _BATCH_BYTES = 2**27
 
@@ -86,13 +85,13 @@ def opened_model(
     )
 
 
-def in_float32(model: Model) -> Model:
+def in_float32(model: Any) -> Any:
     """Returns a model, or its copy if it computes in another precision."""
     if model.compute_dtype == "float32":
         return model
     copy = build_model(model.config, model.vocab_size, "float32")
     copy.set_weights(model.get_weights())
-    return cast(Model, copy)
+    return copy
 
 
 def _padded(texts: Texts) -> np.ndarray:

@@ -83,7 +83,7 @@ class ExportSource:
 
     @property
     def gpt(self) -> "GPT":
-        """The model, for formats that support only decoders: see `gpt_problem`."""
+        """The model, for formats that support only decoders."""
         return cast("GPT", self.model)
 
     @cached_property
@@ -135,6 +135,7 @@ class Target(abc.ABC):
       is_folder: whether it is a folder.
       weights: the ways in which it can store matrices.
       packages: the modules that it needs, of the extra with its name.
+      only_gpt: whether it supports only decoders.
       keeps_precision: whether it computes in the precision used for training; others compute in float32.
       holds_text: whether it can contain the training text.
     """
@@ -143,24 +144,17 @@ class Target(abc.ABC):
     is_folder: ClassVar[bool]
     weights: ClassVar[tuple[WeightsType, ...]] = ("float32",)
     packages: ClassVar[tuple[str, ...]] = ()
+    only_gpt: ClassVar[bool] = False
     keeps_precision: ClassVar[bool] = False
     holds_text: ClassVar[bool] = False
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        """Returns in one line what the format cannot express of a model; None if it can express all.
-
-        Args:
-          config: the description of the model.
-          tokenizer: its tokenizer.
-        """
-        return None
+        """Returns in one line what the format cannot express of a model; None if it can express all."""
+        is_other = self.only_gpt and config.kind != "gpt"
+        return f"the model is a {config.kind}; should be a gpt" if is_other else None
 
     def ignored_settings(self, sampling: SamplingConfig) -> list[str]:
-        """Returns a line for each setting of `[sampling]` that has an effect, but not in the export.
-
-        Args:
-          sampling: the settings of the run.
-        """
+        """Returns a line for each setting of `[sampling]` that has an effect, but not in the export."""
         return []
 
     @abc.abstractmethod
@@ -178,20 +172,11 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def recognizes(self, path: Path, beginning: bytes) -> bool:
-        """Returns whether a file or folder has this format.
-
-        Args:
-          path: the file or folder.
-          beginning: the first bytes of a file; b"" for a folder.
-        """
+        """Returns whether a file, from its first bytes, or a folder has this format."""
 
     @abc.abstractmethod
     def open(self, path: Path) -> Opened:
-        """Opens what `write` has written, with the packages that the users of the format have.
-
-        Raises:
-          UserError: it cannot be read.
-        """
+        """Opens what `write` has written, with the packages that the users of the format have."""
 
     def check_packages(self) -> None:
         """Raises a `UserError` if a package that the format needs is not installed."""
@@ -226,8 +211,3 @@ def target_of(path: Path) -> Target:
         if (target := target_named(name)).recognizes(path, beginning):
             return target
     raise UserError(ArgumentProblem("path", path, f"is none of the formats {', '.join(TARGETS)}"))
-
-
-def gpt_problem(config: TransformerConfig) -> str | None:
-    """Returns why a format that supports only decoders does not support a model; None if it does."""
-    return None if config.kind == "gpt" else f"the model is a {config.kind}; should be a gpt"

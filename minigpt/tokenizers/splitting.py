@@ -104,44 +104,44 @@ class AddedTokens:
     def __init__(self, tokens: Iterable[AddedToken], normalize: Callable[[str], str]) -> None:
         self._normalize = normalize
         tokens = list(tokens)
-        self._as_they_are = {t.content: t for t in tokens if not t.normalized}
-        self._normalized = {normalize(t.content): t for t in tokens if t.normalized}
+        as_they_are = {t.content: t for t in tokens if not t.normalized}
+        normalized = {normalize(t.content): t for t in tokens if t.normalized}
+        self._searches = [(t, re.compile(alternatives(t))) for t in (as_they_are, normalized)]
 
     def split(self, text: str) -> list[str | int]:
         """Returns the ids of the added tokens in a text, and the texts between them, in their order."""
+        as_they_are, normalized = self._searches
         found: list[str | int] = []
-        for part in _split(text, self._as_they_are):
-            if isinstance(part, str) and self._normalized:
-                found += _split(self._normalize(part), self._normalized)
+        for part in _split(text, *as_they_are):
+            if isinstance(part, str) and normalized[0]:
+                found += _split(self._normalize(part), *normalized)
             else:
                 found.append(part)
         return found
 
 
-def longest_first(contents: Iterable[str]) -> list[str]:
-    """Returns the contents of tokens in the order of alternatives in a pattern."""
-    return sorted(contents, key=len, reverse=True)
+def alternatives(contents: Iterable[str]) -> str:
+    """Returns a pattern for one of several texts: the longest of those that begin at a character."""
+    return "|".join(map(re.escape, sorted(contents, key=len, reverse=True)))
 
 
-def _split(text: str, tokens: dict[str, AddedToken]) -> Iterator[str | int]:
-    """Yields ids and the texts between them.
-
-    If several tokens begin at a character, the longest one is found.
-    """
+def _split(
+    text: str, tokens: dict[str, AddedToken], pattern: re.Pattern[str]
+) -> Iterator[str | int]:
+    """Yields ids and the texts between them."""
     end = 0
-    if tokens:
-        for match in _pattern(tuple(longest_first(tokens))).finditer(text):
-            token, (start, stop) = tokens[match[0]], match.span()
-            if token.single_word and (_in_word(text, start - 1) or _in_word(text, stop)):
-                continue
-            while token.lstrip and start > end and text[start - 1] in _SPACE:
-                start -= 1
-            while token.rstrip and stop < len(text) and text[stop] in _SPACE:
-                stop += 1
-            if start > end:
-                yield text[end:start]
-            yield token.id
-            end = stop
+    for match in pattern.finditer(text) if tokens else ():
+        token, (start, stop) = tokens[match[0]], match.span()
+        if token.single_word and (_in_word(text, start - 1) or _in_word(text, stop)):
+            continue
+        while token.lstrip and start > end and text[start - 1] in _SPACE:
+            start -= 1
+        while token.rstrip and stop < len(text) and text[stop] in _SPACE:
+            stop += 1
+        if start > end:
+            yield text[end:start]
+        yield token.id
+        end = stop
     if end < len(text):
         yield text[end:]
 
@@ -149,11 +149,6 @@ def _split(text: str, tokens: dict[str, AddedToken]) -> Iterator[str | int]:
 def _in_word(text: str, index: int) -> bool:
     """Returns whether there is a character at an index, and it is part of a word."""
     return 0 <= index < len(text) and _word().match(text, index) is not None
-
-
-@functools.cache
-def _pattern(contents: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, contents)))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from minigpt.config import SECTIONS
 from minigpt.config.schema import variants
 from tests.bad_input.targets import TARGETS
 
-MOST = 60
+MOST = 30
 # Divisors for expensive targets.
 FEWER = {"tokenizer_folder": 5, "run_folder": 3}
 

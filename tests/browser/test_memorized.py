@@ -26,7 +26,6 @@ def test_copied_passages_are_underlined(gpt, tmp_path, open_page, axe):
     tab.open_parts()
     about = tab.text("#about")
     assert "3.1% of the tokens; in held-out text of equal length, 0.21%" in about
-    assert "the old fox" in about and "document 2 of the training text, at character 7" in about
     marks = (
         """() => Array.from(document.querySelectorAll("mark.copied"), (mark) => mark.textContent)"""
     )

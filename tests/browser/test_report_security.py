@@ -18,7 +18,6 @@ def hostile_run(path, epochs=3):
     analysis, recorded = analysis_of(epochs), f"{HOSTILE} {LONG}"
     measured = memorization_of(epochs, recorded)
     measured["samples"][0] |= {"prompt": recorded, "copied": [[0, 40]]}
-    measured["longest"] |= {"text": recorded, "description": recorded}
     passage = {"loss": 2.0, "tokens": [[HOSTILE, 3.0], ["\u202e", 1.0], ["\0", 0.1], [LONG, 5.0]]}
     return write_records(
         path,

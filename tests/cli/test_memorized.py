@@ -16,7 +16,7 @@ def test_one_line_of_json(folder):
     record = json.loads(line)
     assert record["state"] == "best" and record["step"] in (30, 60)
     assert 0 <= record["share"] <= 1 and 0 <= record["held_out_share"] <= 1
-    assert {"longest", "samples", "tokens", "words", "epoch"} < set(record)
+    assert {"samples", "tokens", "words", "epoch"} < set(record)
     done = called("memorized", "runs/book-1", "--json", "--state", "last", *FEW, cwd=folder)
     record = json.loads(done.stdout)
     assert (record["state"], record["epoch"], record["step"]) == ("last", 2, 60)

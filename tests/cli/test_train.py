@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.cli.train import _name, complete_text_option, new_settings
+from minigpt.cli.train import _name, new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.messages import WORDS, words
@@ -68,34 +68,7 @@ def test_the_words_are_explained_once(trained):
     assert [word for word in listed if word[0] != "[" and word not in named] == []
 
 
-def test_text_without_a_path(tmp_path, monkeypatch):
-    """On a terminal, the texts of the folder are offered; elsewhere, it is an error."""
-    assert refused("train", "--text", cwd=tmp_path) == [
-        "minigpt: Option '--text' requires an argument."
-    ]
-    monkeypatch.setattr("minigpt.cli.app.is_interactive", lambda: True)
-    (line,) = refused("train", "--text", cwd=tmp_path)
-    assert line.startswith(
-        "minigpt: --text: this folder has no texts; should be the path of a file"
-    )
-    (tmp_path / "b c.txt").write_text("bcd")
-    (tmp_path / "code.py").write_text("pass")
-    (tmp_path / "empty.txt").touch()
-    for name in ("a run", "folder", ".hidden"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.jsonl").write_text("{}")
-        (tmp_path / name / "y.txt").write_text("yy")
-    (tmp_path / "a run" / "config.toml").touch()
-    answers = iter(["", "3", "x", "2"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
-    done = called("train", "--text", "--set", "training.epoch=1", cwd=tmp_path)
-    assert done.stdout == "   1  b c.txt  3 bytes\n   2  folder/  4 bytes\n"
-    assert done.stderr.startswith("minigpt: --set training.epoch = 1: unknown setting")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("builtins.input", lambda prompt: "1")
-    arguments = ["minigpt", "train", "--text", "--plan"]
-    complete_text_option(arguments)
-    assert arguments == ["minigpt", "train", "--text", "b c.txt", "--plan"]
+def test_the_name_of_a_run():
     assert _name(None, ["b c.txt"]) == "b-c"
 
 

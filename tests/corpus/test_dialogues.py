@@ -1,8 +1,10 @@
 """Dialogues: the shapes that are read, what is wrong with a row, and the bundled ones."""
 
+import json
+
 import pytest
 
-from minigpt.corpus.dialogues import as_messages, document
+from minigpt.corpus.dialogues import document
 
 ASKED = {"role": "user", "content": "q"}
 ANSWERED = {"role": "assistant", "content": "a"}
@@ -42,5 +44,4 @@ ANSWERED = {"role": "assistant", "content": "a"}
     ],
 )
 def test_shapes_that_people_have(row, expected):
-    messages = as_messages(document(row).decode())
-    assert [(m["role"], m["content"]) for m in messages] == expected
+    assert [tuple(message) for message in json.loads(document(row))] == expected

@@ -134,15 +134,6 @@ def test_a_value_of_csv_may_be_large(tmp_path):
     assert read(write(tmp_path / "a.csv", separated([text, "b"]))) == [text, "b"]
 
 
-def test_a_passage_is_found_in_its_row(tmp_path):
-    path = save(tmp_path, ".csv")
-    assert TextFiles([path]).find(b'"quoted"\nand') == (path, "row 2")
-    assert TextFiles([write(tmp_path / "a.txt", "a\nb\nc")]).find(b"c") == (
-        tmp_path / "a.txt",
-        "line 3",
-    )
-
-
 def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
     content = separated(TEXTS, delimiter=";")
     assert read(write(tmp_path / "a.csv", content)) == TEXTS

@@ -12,29 +12,27 @@ pytestmark = pytest.mark.slow
 
 GIGABYTE = 10**9
 SEARCH = """
-import re, sys, time
+import resource, sys, time
 from pathlib import Path
 
 import numpy as np
 
-from minigpt.insight.verbatim import Text
-from minigpt.insight.verbatim import TokenBytes, TokenText
-from minigpt.insight.verbatim import find_copies
+from minigpt.insight.verbatim import TokenBytes, find_copies
 from minigpt.tokenizers import load_tokenizer
 
 folder = Path(sys.argv[1])
+# The pages of a mapped file do not count: the system takes them back.
+resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))
 token_bytes = TokenBytes(load_tokenizer(folder))
 ids = np.memmap(folder / "ids.bin", np.uint16, mode="r")
-texts = [Text(token_bytes.join(np.load(folder / f"{n}.npy"))) for n in range(128)]
+texts = [token_bytes.join(np.load(folder / f"{n}.npy")) for n in range(128)]
 began = time.perf_counter()
-copies = find_copies(TokenText(ids, token_bytes, targets_only=False), texts, token_bytes)
-print(sum(map(bool, copies.spans)), time.perf_counter() - began)
-# ru_maxrss would include the process that started this one.
-print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+copies = find_copies(token_bytes.blocks(ids), texts)
+print(sum(map(any, copies)), time.perf_counter() - began)
 """
 
 
-def test_a_gigabyte_is_searched_within_two_gigabytes(tmp_path):
+def test_two_gigabytes_of_ids_are_searched_within_one(tmp_path):
     tokenizer = CharacterTokenizer([*"abcdefghijklmnopqrstuvwxyz "], b"", lowercase=False)
     tokenizer.save(tmp_path)
     draw = np.random.default_rng(0)
@@ -58,7 +56,5 @@ def test_a_gigabyte_is_searched_within_two_gigabytes(tmp_path):
         np.save(tmp_path / f"{number}.npy", text)
     command = [sys.executable, "-c", SEARCH, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found, peak = done.stdout.splitlines()
-    print(f"{found}; {int(peak) / 1024:.0f} MB")
-    assert int(found.split()[0]) == 64
-    assert 1024 * int(peak) < 2 * GIGABYTE
+    print(done.stdout)
+    assert done.stdout.split()[0] == "64"

@@ -1,7 +1,6 @@
 """The memorization meter on models that were really trained."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from minigpt.runs.checkpoints import newest_checkpoint, write_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from tests.insight.conftest import PASSAGE
-from tests.insight.training_texts import brute_force, positions
+from tests.insight.training_texts import brute_force
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 
@@ -27,41 +26,20 @@ def found(learned_by_heart) -> minigpt.Memorization:
     return minigpt.measure_memorization(learned_by_heart, tokens=2000)
 
 
-def training_text(run: Run) -> str:
-    book = (run.path.parent / "book.txt").read_text()
-    return book[: book.rindex(PASSAGE) + len(PASSAGE)]
-
-
-def test_a_passage_that_was_learned_by_heart_is_found(found, learned_by_heart):
+def test_a_passage_that_was_learned_by_heart_is_found(found):
     assert found.share > 0.3
     assert found.held_out_share < 0.02
-    assert found.longest is not None and found.longest.text in training_text(learned_by_heart)
-    assert PASSAGE in found.longest.text
     copied = [sample.text[slice(*span)] for sample in found.samples for span in sample.copied]
     assert sum(PASSAGE[:40] in text for text in copied) > 5
-
-
-def test_the_place_of_the_longest_passage(found, learned_by_heart):
-    book, longest = (learned_by_heart.path.parent / "book.txt").read_text(), found.longest
-    # a.txt is the first document.
-    assert longest.document == 1
-    description = re.fullmatch(
-        r"document 2 of the training text, at character ([\d,]+) \(book.txt, line ([\d,]+)\)",
-        longest.description,
-    )
-    character, line = (int(number.replace(",", "")) for number in description.groups())
-    assert book[character - 1 :].startswith(longest.text)
-    assert longest.line == book.count("\n", 0, character - 1) + 1
-    assert line == book.count("\n", 0, book.index(longest.text)) + 1
-    assert (longest.words, longest.characters) == (len(longest.text.split()), len(longest.text))
 
 
 def test_copied_parts_equal_those_of_brute_force(found, learned_by_heart):
     documents = ["A short one.\n", (learned_by_heart.path.parent / "book.txt").read_text()]
     for sample in found.samples:
-        text = sample.prompt + sample.text
-        inside, _ = brute_force(documents, text, len(sample.prompt))
-        assert {position - len(sample.prompt) for position in inside} == positions(sample.copied)
+        inside = brute_force(documents, sample.prompt + sample.text)
+        copied = {p for begin, end in sample.copied for p in range(begin, end)}
+        begin = len(sample.prompt)
+        assert {position - begin for position in inside if position >= begin} == copied
 
 
 def test_the_size_and_the_kinds_of_samples(found):
@@ -104,12 +82,9 @@ def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):
         minigpt.measure_memorization(run, "last", tokens=400)
 
 
-def test_a_run_on_pairs(pair_run):
-    found = minigpt.measure_memorization(pair_run, tokens=300)
-    assert (found.share, found.held_out_share, found.longest) == (0, 0, None)
-    assert 250 < found.tokens < 330
-    for sample in found.samples[:5]:
-        assert len(sample.prompt.split()) >= 3
+def test_pairs_are_not_measured(pair_run):
+    with pytest.raises(UserError, match="pairs"):
+        minigpt.measure_memorization(pair_run, tokens=300)
 
 
 def test_tensorflow_is_not_imported(learned_by_heart):

@@ -4,61 +4,35 @@ import re
 
 import numpy as np
 
-from minigpt.insight.verbatim import Copies, Text, TokenBytes, TokenText, find_copies
+from minigpt.insight.verbatim import TokenBytes, find_copies
 from minigpt.tokenizers import Tokenizer
 
 WORD = re.compile(r"[^ \t\n\r\v\f]+")
 
 
-def ids_of(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
-    """The ids of documents as in a token store."""
+def search(tokenizer: Tokenizer, documents: list[str], texts: list[str]) -> list[np.ndarray]:
+    """Whether each byte of the texts is in a passage that is in one of the documents."""
+    token_bytes = TokenBytes(tokenizer)
     end = np.array([tokenizer.end_id])
     rows = [row for document in documents for row in (tokenizer.encode(document), end)]
-    return np.concatenate([end, *rows]).astype(np.uint32)
+    ids = np.concatenate([end, *rows]).astype(np.uint32)
+    queries = [token_bytes.join(tokenizer.encode(text)) for text in texts]
+    return find_copies(token_bytes.blocks(ids), queries)
 
 
-def search(
-    tokenizer: Tokenizer, documents: list[str], texts: list[str], prompts: list[int] | None = None
-) -> tuple[Copies, TokenText]:
-    """The copies in texts, of which so many bytes are prompts, and the training text."""
-    token_bytes = TokenBytes(tokenizer)
-    training = TokenText(ids_of(tokenizer, documents), token_bytes, targets_only=False)
-    queries = [
-        Text(token_bytes.join(tokenizer.encode(text)), begin)
-        for text, begin in zip(texts, prompts or [0] * len(texts), strict=True)
-    ]
-    return find_copies(training, queries, token_bytes), training
-
-
-def brute_force(
-    documents: list[str], text: str, begin: int = 0, words: int = 8, characters: int = 50
-) -> tuple[set[int], int]:
-    """The positions of a text inside passages of it that occur, and the length of the longest one."""
+def brute_force(documents: list[str], text: str) -> set[int]:
+    """The positions of a text inside passages that occur: 8 words and 50 characters at least."""
     found = [match.span() for match in WORD.finditer(text)]
     inside: set[int] = set()
-    longest = 0
-    for first in range(len(found)):
-        for last in range(first + words - 1, len(found)):
-            start, end = found[first][0], found[last][1]
-            if end - start < characters or end <= begin:
-                continue
-            if not any(_contains(document, text[start:end]) for document in documents):
-                break
-            inside |= set(range(max(start, begin), end))
-            longest = max(longest, end - max(start, begin))
-    return inside, longest
+    for number, (start, _) in enumerate(found):
+        ends = [end for _, end in found[number + 7 :] if end - start >= 50]
+        if ends and any(_contains(document, text[start : ends[0]]) for document in documents):
+            inside |= set(range(start, ends[0]))
+    return inside
 
 
 def _contains(document: str, passage: str) -> bool:
     """Whether whole words of a document are the passage."""
-    position = document.find(passage)
-    while position >= 0:
-        around = document[:position][-1:] + document[position + len(passage) :][:1]
-        if not WORD.search(around):
-            return True
-        position = document.find(passage, position + 1)
-    return False
-
-
-def positions(spans: list[tuple[int, int]]) -> set[int]:
-    return {position for begin, end in spans for position in range(begin, end)}
+    edge = r"(?![^ \t\n\r\v\f])"
+    behind = r"(?<![^ \t\n\r\v\f])"
+    return re.search(behind + re.escape(passage) + edge, document) is not None

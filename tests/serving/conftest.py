@@ -3,7 +3,7 @@ import pytest
 import minigpt
 from tests.serving.running import Served, serving
 
-for package in ("starlette", "uvicorn", "prometheus_client", "openai"):
+for package in ("starlette", "uvicorn", "openai"):
     pytest.importorskip(package, reason="needs the extra serve, and openai")
 
 

@@ -70,10 +70,9 @@ class Served:
         assert found == status, answer
         return checked_error(answer)
 
-    def metric(self, name: str, headers: dict[str, str] | None = None) -> float:
-        """Returns the value of a metric without labels."""
-        text = self.ask("/metrics", headers=headers)[1].decode()
-        return float(re.search(rf"^{name} (.+)$", text, re.MULTILINE)[1])
+    def texts(self, kind: str) -> int:
+        """Returns the number of texts that are "running" or "waiting"."""
+        return json.loads(self.ask("/healthz")[1])[kind]
 
 
 def checked_error(answer: bytes) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_a_client_that_closes_its_side_gets_its_answer(impatient, model, protoco
     assert events.pop() == "[DONE]"
     text = "".join(json.loads(event)["choices"][0]["text"] for event in events)
     assert text == expected["choices"][0]["text"]
-    wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
+    wait_until(lambda: impatient.texts("running") == 0)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_an_answer_that_is_not_read_ends(impatient, model):
         for _ in range(24):
             assert connection.recv(50_000)
             time.sleep(0.25)
-        assert impatient.metric("minigpt_running_texts") == 1
-        wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
+        assert impatient.texts("running") == 1
+        wait_until(lambda: impatient.texts("running") == 0)
         # What was sent is still there, and then the connection ends.
         received = b"data"
         with contextlib.suppress(ConnectionResetError):

@@ -77,14 +77,14 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
         for number in range(2):
             head = "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer secret"
             clients.append(sent(small_server, head, {**fields, "stream": stream}))
-            name = ("minigpt_running_texts", "minigpt_waiting_texts")[number]
-            wait_until(lambda name=name: small_server.metric(name, KEY) == 1)
+            name = ("running", "waiting")[number]
+            wait_until(lambda name=name: small_server.texts(name) == 1)
         small_server.refused("/v1/completions", fields, 429, headers=KEY)
         clients[1].close()
-        wait_until(lambda: small_server.metric("minigpt_waiting_texts", KEY) == 0)
-        assert small_server.metric("minigpt_running_texts", KEY) == 1
+        wait_until(lambda: small_server.texts("waiting") == 0)
+        assert small_server.texts("running") == 1
         clients[0].close()
-        wait_until(lambda: small_server.metric("minigpt_running_texts", KEY) == 0)
+        wait_until(lambda: small_server.texts("running") == 0)
     status, _ = small_server.ask("/v1/completions", {"prompt": "A", "max_tokens": 1}, headers=KEY)
     assert status == 200
 
@@ -95,7 +95,7 @@ def test_computations_between_steps(tiny_run, model):
     with serving(tiny_run.path, "--threads", "1", "--slots", "2") as served:
         for path, body in (("completions", scored), ("embeddings", {"input": scored["prompt"]})):
             sent(served, f"POST /v1/{path} HTTP/1.1", body).close()
-            wait_until(lambda: served.metric("minigpt_waiting_texts") == 0)
+            wait_until(lambda: served.texts("waiting") == 0)
         # Each text is work of its own, and more of it than fits is refused before any is done.
         served.refused("/v1/completions", {**scored, "prompt": [[5]] * 128, "max_tokens": 1})
 
@@ -110,7 +110,7 @@ def test_a_signal_finishes_what_runs(tiny_run, model):
         ]
         for thread in asking:
             thread.start()
-        wait_until(lambda: served.metric("minigpt_running_texts") == 2)
+        wait_until(lambda: served.texts("running") == 2)
         began = time.monotonic()
         served.process.terminate()
         assert served.process.wait(20) == 0
@@ -136,7 +136,7 @@ def test_what_takes_too_long_is_cut_off(tiny_run, model, monkeypatch):
 
         thread = threading.Thread(target=ask)
         thread.start()
-        wait_until(lambda: served.metric("minigpt_running_texts") == 16)
+        wait_until(lambda: served.texts("running") == 16)
         began = time.monotonic()
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(20) == 0

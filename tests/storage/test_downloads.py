@@ -28,9 +28,8 @@ def server():
         def do_GET(self):
             Handler.hits += 1
             if "moved" in self.path:
-                host = "localhost" if "far" in self.path else "127.0.0.1"
                 self.send_response(302)
-                self.send_header("Location", f"http://{host}:{running.server_port}/text.txt")
+                self.send_header("Location", f"http://localhost:{running.server_port}/text.txt")
                 return self.end_headers()
             if "missing" in self.path:
                 return self.send_error(404)
@@ -73,13 +72,8 @@ def test_download_once(server, cache, name, caplog):
     assert list(cache.iterdir()) == [path]
 
 
-def test_redirections_to_other_hosts_are_refused(server, cache):
-    url, handler = server
-    assert download(f"{url}/moved", SHA256).read_bytes() == BODY
-    hits = handler.hits
-    line = failure(f"{url}/moved-far")
-    assert f"redirects to {url.replace('127.0.0.1', 'localhost')}/text.txt" in line
-    assert handler.hits == hits + 1
+def test_redirections_are_followed(server):
+    assert download(f"{server[0]}/moved", SHA256).read_bytes() == BODY
 
 
 def test_file_addresses(tmp_path):

@@ -8,9 +8,9 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.targets import certificate as certificates
+from minigpt.targets import onnx
 from minigpt.targets.certificate import certificate_path, certify
-from minigpt.targets.material import pair_material
-from minigpt.targets.onnx import reading
+from minigpt.targets.comparison import pair_material
 from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
 from tests.cli.running import called
 
@@ -21,7 +21,7 @@ SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
 def _short(monkeypatch):
     """Compares less text: the tiny model has seen little."""
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.comparison.{name}", value)
 
 
 def exported(run, format: str, path, weights: str = "float32") -> dict:
@@ -148,7 +148,7 @@ def test_another_tokenizer_is_seen(tiny_run, tmp_path):
 
 def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     """The logits of a full pass are right, those of the steps are not."""
-    original = reading.opened_step
+    original = onnx.opened_step
 
     def wrong(step, *arguments):
         def rolled(*inputs):
@@ -158,7 +158,7 @@ def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
 
         return original(rolled, *arguments)
 
-    monkeypatch.setattr(reading, "opened_step", wrong)
+    monkeypatch.setattr(onnx, "opened_step", wrong)
     problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
     assert any("greedy continuations" in problem for problem in problems)
     assert not any("logits" in problem or "bits" in problem for problem in problems)

@@ -16,7 +16,7 @@ from tests.targets.test_certificate import SMALL
 @pytest.fixture
 def run(tiny_run, tmp_path, monkeypatch):
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.comparison.{name}", value)
     return Run(
         shutil.copytree(
             tiny_run.path, tmp_path / "run", ignore=shutil.ignore_patterns("certificates")

@@ -24,7 +24,7 @@ def tokenizers():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(data=st.data())
 def test_pieces_of_any_ids_join_to_the_continuation(kind, tokenizers, data):
     tokenizer = tokenizers[kind]
@@ -42,7 +42,7 @@ def test_pieces_of_any_ids_join_to_the_continuation(kind, tokenizers, data):
         count = end
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_a_text_is_cut_like_the_whole(tokenizers, data):
     tokenizer = tokenizers["character"]

@@ -28,10 +28,8 @@ FEW = settings(
 )
 
 KINDS = [
-    ("word", 30, False),
     ("word", 30, True),
     ("character", 25, False),
-    ("character", 90, True),
     ("byte_pair", 300, False),
     ("byte_pair", 320, True),
 ]

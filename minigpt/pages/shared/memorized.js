@@ -20,15 +20,6 @@ function memorizedShare({ share, held_out_share }) {
   return `${formatPercent(share)} of the tokens${held}`;
 }
 
-function longestCopied({ longest }) {
-  if (!longest) return null;
-  const size = [
-    longest.words === null ? null : formatCount(longest.words, "word"),
-    longest.characters === null ? null : formatCount(longest.characters, "character"),
-  ].filter(Boolean);
-  return { size: size.join(", "), place: longest.description ?? null, text: shownText(longest.text) };
-}
-
 const MEMORIZED_NOTE =
   "Samples of the model are compared with its training text. A passage counts as copied if at least 8 words and 50 characters in a row are in the training text. Held-out text, which the model has never seen, shows how much of that is common language.";
 

@@ -43,8 +43,6 @@ def named_tensors(
         array = np.asarray(values, np.float32)
         array = array.T if weight.is_kernel else array
         array = array.reshape(-1) if weight.is_flat else array
-        if weight.sizes and sum(weight.sizes) != len(array):
-            raise ValueError(f"{weight.names[0]} should have {sum(weight.sizes)} rows")
         ends = np.cumsum(weight.sizes)[:-1]
         parts = np.split(array, ends) if len(weight.names) > 1 else [array]
         yield from zip(weight.names, map(np.ascontiguousarray, parts), strict=True)

@@ -183,58 +183,54 @@ def _write_own(
     training: Mapping[str, Any],
 ) -> None:
     """Adds the keys that the engine reads."""
-    writer.add_uint32("minigpt.format", FORMAT)
-    writer.add_string("minigpt.version", minigpt.__version__)
-    # Learning adds its steps in place.
-    writer.add_uint32("minigpt.learned_steps", 0)
-    writer.add_string("minigpt.config", json.dumps(public_settings(config)))
-    writer.add_string("minigpt.training", json.dumps(dict(training)))
-    for key in ("kind", "block", "position", "activation"):
-        writer.add_string(f"minigpt.model.{key}", getattr(model, key))
-    sizes = ("max_len", "embed_dim", "num_heads", "num_kv_heads", "head_dim", "value_dim")
-    for key in (*sizes, "ff_dim", "num_layers"):
-        writer.add_uint32(f"minigpt.model.{key}", getattr(model, key))
-    writer.add_uint32("minigpt.model.vocab_size", tokenizer.vocab_size)
-    writer.add_float32("minigpt.model.norm_epsilon", model.norm_epsilon)
-    writer.add_bool("minigpt.model.scale_embeddings", model.scale_embeddings)
-    writer.add_bool("minigpt.model.tie_embeddings", model.tie_embeddings)
+    names = ["kind", "block", "position", "activation", "max_len", "embed_dim", "num_heads"]
+    names += ["num_kv_heads", "head_dim", "value_dim", "ff_dim", "num_layers"]
+    described: dict[str, Any] = {
+        **{name: getattr(model, name) for name in names},
+        "vocab_size": tokenizer.vocab_size,
+        "norm_epsilon": float(model.norm_epsilon),
+        "scale_embeddings": model.scale_embeddings,
+        "tie_embeddings": model.tie_embeddings,
+    }
     if isinstance(model, GPTConfig):
-        if model.value_residual:
-            writer.add_bool("minigpt.model.value_residual", True)
-        if model.convolution:
-            writer.add_uint32("minigpt.model.convolution", model.convolution)
-        if model.ngrams:
-            orders = np.array(model.ngrams, np.int32)
-            _add_array(writer, "minigpt.model.ngrams", orders)
-            writer.add_uint32("minigpt.model.ngram_rows", model.ngram_rows)
+        # Missing if a model does not have them.
+        described["value_residual"] = model.value_residual or None
+        described["convolution"] = model.convolution or None
+        described["ngrams"] = np.array(model.ngrams, np.int32)
+        described["ngram_rows"] = model.ngram_rows if model.ngrams else None
     if model.position == "rotary":
         half = model.head_sizes[0] // 2
-        frequencies = (model.rotary_base ** (-np.arange(half) / half)).astype(np.float32)
-        _add_array(writer, "minigpt.model.rotary_frequencies", frequencies)
-    for key, value in tokenizer_tables(tokenizer).items():
-        name = f"minigpt.tokenizer.{key}"
-        if isinstance(value, np.ndarray):
-            # GGUF has no empty arrays.
-            if value.size:
-                _add_array(writer, name, value)
-        elif isinstance(value, bool):
-            writer.add_bool(name, value)
-        elif isinstance(value, str):
-            writer.add_string(name, value)
-        else:
-            writer.add_key_value(
-                name, value, ValueType.INT32 if key == "unknown_id" else ValueType.UINT32
-            )
+        frequencies = model.rotary_base ** (-np.arange(half) / half)
+        described["rotary_frequencies"] = frequencies.astype(np.float32)
+    values = {
+        "format": FORMAT,
+        "version": minigpt.__version__,
+        # Learning adds its steps in place.
+        "learned_steps": 0,
+        "config": json.dumps(public_settings(config)),
+        "training": json.dumps(dict(training)),
+        **{f"model.{key}": value for key, value in described.items()},
+        **{f"tokenizer.{key}": value for key, value in tokenizer_tables(tokenizer).items()},
+    }
+    for key, value in values.items():
+        _add(writer, f"minigpt.{key}", value)
 
 
-def _add_array(writer: gguf.GGUFWriter, name: str, array: np.ndarray) -> None:
-    if array.dtype == np.uint8:
-        # The only form in which the library writes bytes at once.
-        writer.add_key_value(name, array.tobytes(), ValueType.ARRAY)
-        return
-    types = {"uint32": ValueType.UINT32, "int32": ValueType.INT32, "float32": ValueType.FLOAT32}
-    sub_type = types[array.dtype.name]
-    writer.add_key_value(name, array.tolist(), ValueType.ARRAY, sub_type=sub_type)
+def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
+    """Adds a key whose type is that of its value; nothing for None, and GGUF has no empty arrays."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == np.uint8 and value.size:
+            # The only form in which the library writes bytes at once.
+            writer.add_key_value(name, value.tobytes(), ValueType.ARRAY)
+        elif value.size:
+            sub_type = ValueType[value.dtype.name.upper()]
+            writer.add_key_value(name, value.tolist(), ValueType.ARRAY, sub_type=sub_type)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        is_signed = name.endswith("unknown_id")
+        writer.add_key_value(name, value, ValueType.INT32 if is_signed else ValueType.UINT32)
+    elif value is not None:
+        types = {bool: ValueType.BOOL, str: ValueType.STRING, float: ValueType.FLOAT32}
+        writer.add_key_value(name, value, types[type(value)])
 
 
 def _write_architecture(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
-from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType, gpt_problem
+from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType
 from minigpt.tokenizers import Tokenizer
 
 
@@ -12,12 +12,13 @@ class HuggingFace(Target):
 
     name = "huggingface"
     is_folder = True
+    only_gpt = True
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         from minigpt.targets.huggingface.folders import architecture_of_model
         from minigpt.targets.huggingface.tokenizer_export import export_problem
 
-        if problem := gpt_problem(config):
+        if problem := super().problem(config, tokenizer):
             return problem
         problems = architecture_of_model(config).export_problems(config)
         return "; ".join(filter(None, [*problems, export_problem(tokenizer)])) or None

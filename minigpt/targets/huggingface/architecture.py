@@ -62,7 +62,7 @@ class Architecture(abc.ABC):
     Attributes:
       name: in messages.
       model_type: in config.json.
-      classes: accepted in `architectures`; the first has a head.
+      class_name: in transformers.
       block: the value of `model.block`.
         prefix: of all tensors except the head.
       tokens: the name of the token table.
@@ -76,7 +76,7 @@ class Architecture(abc.ABC):
 
     name: ClassVar[str]
     model_type: ClassVar[str]
-    classes: ClassVar[tuple[str, ...]]
+    class_name: ClassVar[str]
     block: ClassVar[str]
     prefix: ClassVar[str]
     tokens: ClassVar[str]
@@ -154,7 +154,7 @@ class Architecture(abc.ABC):
         values = config.model_dump() | {"activation": names[config.activation]}
         return {
             **{name: values[setting] for setting, (name, _) in self.entries.items()},
-            "architectures": [self.classes[0]],
+            "architectures": [self.class_name],
             "bos_token_id": end_id,
             "dtype": "float32",
             "eos_token_id": end_id,

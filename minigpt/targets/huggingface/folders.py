@@ -10,6 +10,7 @@ from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig,
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT, build_gpt
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
@@ -17,7 +18,7 @@ from minigpt.targets.huggingface.architecture import Architecture, read_json_obj
 from minigpt.targets.huggingface.chat_template import with_template
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
-from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
+from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -28,7 +29,6 @@ OWN_FOLDER = "minigpt_tokenizer"
 # To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
 # its block; the first is the one with which a model of no known architecture is compared.
 ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
-logger = logging.getLogger(__name__)
 
 
 def architecture_of_model(config: TransformerConfig) -> Architecture:
@@ -66,11 +66,13 @@ def described_files(
     """Returns the files of a folder that describe a model and hold its tokenizer, name → content."""
     architecture = architecture_of_model(model.config)
     config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
-    return {
-        "config.json": as_json(config),
-        "generation_config.json": as_json(_generation_settings(tokenizer, sampling)),
-        **tokenizer_files(tokenizer, model.max_len),
-    }
+    files = tokenizer_files(tokenizer, model.max_len)
+    added = json.loads(files["tokenizer.json"])["added_tokens"]
+    padding = next((token["id"] for token in added if token["content"] == PADDING), None)
+    generation = _generation_settings(tokenizer, sampling)
+    if padding is not None:
+        generation["pad_token_id"] = padding
+    return {"config.json": as_json(config), "generation_config.json": as_json(generation), **files}
 
 
 def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) -> dict[str, Any]:
@@ -79,13 +81,12 @@ def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) 
     It has the settings of the run whose `formats` name it, unless they change nothing.
     It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
     """
-    padding = padding_id(tokenizer)
     never = sorted(tokenizer.never_sampled_ids)
     given = {} if sampling is None else sampling.model_dump()
     return {
         "bos_token_id": tokenizer.end_id,
         "eos_token_id": tokenizer.end_id,
-        "pad_token_id": tokenizer.end_id if padding is None else padding,
+        "pad_token_id": tokenizer.end_id,
         **({"suppress_tokens": never} if never else {}),
         **{
             setting.name: given[setting.name]
@@ -152,7 +153,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
     tokenizer = read_tokenizer(folder, vocab_size, end_id)
     shapes = architecture.tensor_shapes(described, vocab_size)
     with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
-        logger.log(level, "reading %s", folder)
+        LOGGER.log(level, "reading %s", folder)
         model = build_gpt(described, vocab_size)
         architecture.assign(model, read)
     return model, tokenizer, described
@@ -165,9 +166,6 @@ def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architect
     if found is None:
         known = " or ".join(repr(a.model_type) for a in ARCHITECTURES)
         raise UserError(f"{path}: model_type = {kind!r}: should be {known}")
-    classes = content.get("architectures") or [found.classes[0]]
-    if not isinstance(classes, list) or not set(found.classes) & set(map(str, classes)):
-        raise UserError(f"{path}: architectures = {classes!r}: should be {[found.classes[0]]!r}")
     return found
 
 

@@ -14,7 +14,7 @@ class GPT2(Architecture):
 
     name = "GPT-2"
     model_type = "gpt2"
-    classes = ("GPT2LMHeadModel", "GPT2Model")
+    class_name = "GPT2LMHeadModel"
     block = "pre_norm"
     prefix = "transformer."
     tokens = "wte.weight"

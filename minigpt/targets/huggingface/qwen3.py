@@ -20,7 +20,7 @@ class Qwen3(Architecture):
 
     name = "Qwen3"
     model_type = "qwen3"
-    classes = ("Qwen3ForCausalLM", "Qwen3Model")
+    class_name = "Qwen3ForCausalLM"
     block = "modern"
     prefix = "model."
     tokens = "embed_tokens.weight"

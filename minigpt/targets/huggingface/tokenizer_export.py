@@ -71,13 +71,6 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     return files
 
 
-def padding_id(tokenizer: Tokenizer) -> int | None:
-    """Returns the id of the padding token of a tokenizer without an `export_problem`; None without one."""
-    described, _ = BUILDERS[type(tokenizer)](tokenizer)
-    tokens = {token["content"]: token["id"] for token in described["added_tokens"]}
-    return tokens.get(PADDING)
-
-
 # The content of tokenizer.json; and the special tokens in tokenizer_config.json, without END.
 Built = tuple[dict[str, Any], dict[str, str]]
 

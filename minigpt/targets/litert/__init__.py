@@ -1,6 +1,5 @@
 """LiteRT (TensorFlow Lite): one file for phones and small devices."""
 
-import logging
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import Caches, DocumentedTokenizer, documents, opened_step
-from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
-from minigpt.tokenizers import Tokenizer
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 if TYPE_CHECKING:
     from minigpt.models import GPT
@@ -33,11 +30,9 @@ class LiteRT(Target):
 
     name = "litert"
     is_folder = False
+    only_gpt = True
     weights = STORED
     packages = ("ai_edge_litert", "tokenizers")
-
-    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        return gpt_problem(config)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         import tensorflow as tf
@@ -112,13 +107,8 @@ def _save(model: "GPT", folder: str) -> None:
 
     archive.add_endpoint("prefill", prefill, [ids, position, last, *caches])
     archive.add_endpoint("decode", decode, step.signature(1, 1))
-    logger, level = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
-    logger.setLevel(logging.ERROR)
-    try:
-        with redirect_stdout(StringIO()):
-            archive.write_out(folder, verbose=False)
-    finally:
-        logger.setLevel(level)
+    with redirect_stdout(StringIO()):
+        archive.write_out(folder, verbose=False)
 
 
 def prefill_tokens(max_len: int) -> int:

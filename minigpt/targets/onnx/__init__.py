@@ -1,14 +1,30 @@
 """ONNX as an export: a folder for onnxruntime and other programs, and one for transformers.js."""
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from minigpt.config import TransformerConfig
+import numpy as np
+
 from minigpt.environment import hide_tensorflow_log
-from minigpt.targets.documents import SETTINGS_FILE, documents
+from minigpt.targets.documents import (
+    SETTINGS_FILE,
+    Caches,
+    DocumentedTokenizer,
+    documents,
+    opened_step,
+)
 from minigpt.targets.huggingface import HuggingFace
-from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
-from minigpt.tokenizers import Tokenizer
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
+# How matrices are stored → the name that transformers.js has for it, and its file.
+MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
+    "float32": ("fp32", "model.onnx"),
+    "float16": ("fp16", "model_fp16.onnx"),
+    "int8": ("q8", "model_quantized.onnx"),
+}
+_PAST, _PRESENT = "past_key_values.", "present."
 _PACKAGES = ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
 
 
@@ -17,11 +33,9 @@ class Onnx(Target):
 
     name = "onnx"
     is_folder = True
+    only_gpt = True
     weights = STORED
     packages = _PACKAGES
-
-    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        return gpt_problem(config)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         import onnx
@@ -44,9 +58,16 @@ class Onnx(Target):
         return (path / "model.onnx").is_file()
 
     def open(self, path: Path) -> Opened:
-        from minigpt.targets.onnx.reading import open_onnx
+        def inputs(ids: Sequence[int], position: int) -> dict[str, np.ndarray]:
+            place = np.array([position], np.int32)
+            return {"token_ids": np.array([ids], np.int32), "position": place}
 
-        return open_onnx(path)
+        files = {
+            str(file.relative_to(path)): file.read_bytes()
+            for pattern in ("*.json", "*/*")
+            for file in path.glob(pattern)
+        }
+        return _opened(path / "model.onnx", files, inputs, lambda name: f"new_{name}")
 
 
 class TransformersJs(HuggingFace):
@@ -59,12 +80,65 @@ class TransformersJs(HuggingFace):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.onnx.transformers_js import write_transformers_js
 
-        write_transformers_js(source, path, weights)
+        write_transformers_js(source, path, weights, *MODEL_FILES[weights])
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return any((path / "onnx").glob("*.onnx"))
 
     def open(self, path: Path) -> Opened:
-        from minigpt.targets.onnx.reading import open_transformers_js
+        (model,) = (path / "onnx").glob("*.onnx")
+        generation = json.loads((path / "generation_config.json").read_bytes())
+        described = json.loads((path / "tokenizer_config.json").read_bytes())
+        settings = {
+            "weights": next(name for name, (_, file) in MODEL_FILES.items() if file == model.name),
+            "max_len": described["model_max_length"],
+            "end_id": generation["eos_token_id"],
+            "undrawable_ids": generation.get("suppress_tokens", []),
+        }
+        files = {
+            SETTINGS_FILE: json.dumps(settings).encode(),
+            "tokenizer.json": (path / "tokenizer.json").read_bytes(),
+        }
 
-        return open_transformers_js(path)
+        def inputs(ids: Sequence[int], position: int) -> dict[str, np.ndarray]:
+            mask = np.ones([1, position + len(ids)], np.int64)
+            return {"input_ids": np.array([ids], np.int64), "attention_mask": mask}
+
+        return _opened(model, files, inputs, lambda name: name.replace(_PAST, _PRESENT))
+
+
+def _opened(
+    model: Path,
+    files: Mapping[str, bytes],
+    inputs: Callable[[Sequence[int], int], dict[str, np.ndarray]],
+    new_name: Callable[[str], str],
+) -> Opened:
+    """Returns what is opened.
+
+    Args:
+      model, files: the graph; see `DocumentedTokenizer`.
+      inputs: (new ids, their position) → the inputs of the graph without the caches.
+      new_name: the name of a cache → that of the output with the new one.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # No warnings: there is one about each input that has a default.
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    others = inputs([0], 0)
+    # A length that is not fixed is that of the text: 0.
+    empty_caches = {
+        each.name: np.zeros(
+            [1, *(n if isinstance(n, int) else 0 for n in each.shape[1:])], np.float32
+        )
+        for each in session.get_inputs()
+        if each.name not in others
+    }
+    outputs = ["logits", *map(new_name, empty_caches)]
+
+    def step(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
+        logits, *updated = session.run(outputs, inputs(ids, position) | caches)
+        return logits[0], dict(zip(empty_caches, updated, strict=True))
+
+    return opened_step(step, empty_caches, DocumentedTokenizer(files), "onnxruntime")

@@ -14,7 +14,6 @@ from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
-from minigpt.targets.onnx.reading import MODEL_FILES
 from minigpt.targets.opened_model import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType
 
@@ -27,13 +26,16 @@ BATCH, NEW, PAST, ALL = (
 )
 
 
-def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsType) -> None:
+def write_transformers_js(
+    source: ExportSource, folder: Path, weights: WeightsType, dtype: str, model_file: str
+) -> None:
     """Writes the model, the settings and the tokenizer; see docs/onnx.md.
 
     Args:
       source: the run.
       folder: an empty folder.
       weights: how matrices are stored. They are read as float32.
+      dtype, model_file: what transformers.js calls that, and its file.
     Raises:
       OSError: a file cannot be written.
     """
@@ -42,7 +44,6 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     assert isinstance(source.model, GPT)
     files = described_files(source.model, source.tokenizer, source.run.config.sampling)
     settings_file = documents(source, weights)[SETTINGS_FILE]
-    dtype, model_file = MODEL_FILES[weights]
     # Otherwise the dtype would have to be named in browsers, where the default is another one.
     config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
     settings = json.loads(files["tokenizer_config.json"])
@@ -79,27 +80,21 @@ def build_graph(model: GPT, end_id: int) -> Any:
     from onnx import TensorProto, helper
 
     parts = [f"{i}.{part}" for i in range(len(model.blocks)) for part in ("key", "value")]
+    # TensorFlow has no dots in names.
+    plain = [part.replace(".", "_") for part in parts]
+    renamed = [(f"past_{a}", f"past_key_values.{b}") for a, b in zip(plain, parts, strict=True)]
+    renamed += [(f"present_{a}", f"present.{b}") for a, b in zip(plain, parts, strict=True)]
 
     def step(input_ids: Any, attention_mask: Any, *past: Any) -> dict[str, Any]:
         logits, present = _step(model, end_id, input_ids, attention_mask, past)
-        return {"logits": logits, **dict(zip(map(_plain("present"), parts), present, strict=True))}
+        return {"logits": logits} | {f"present_{a}": x for a, x in zip(plain, present, strict=True)}
 
     heads = [[cache.shape[1], cache.shape[3]] for cache in tf.nest.flatten(model.empty_caches(1))]
-    graph = converted(
-        step,
-        [
-            tf.TensorSpec([None, None], tf.int64, "input_ids"),
-            tf.TensorSpec([None, None], tf.int64, "attention_mask"),
-            *(
-                tf.TensorSpec([None, number, None, width], tf.float32, _plain("past")(part))
-                for part, (number, width) in zip(parts, heads, strict=True)
-            ),
-        ],
-    )
-    # TensorFlow has no dots in names.
-    names = {_plain("past")(part): f"past_key_values.{part}" for part in parts}
-    names |= {_plain("present")(part): f"present.{part}" for part in parts}
-    rename(graph.graph, names)
+    inputs = [tf.TensorSpec([None, None], tf.int64, n) for n in ("input_ids", "attention_mask")]
+    for name, (number, width) in zip(plain, heads, strict=True):
+        inputs += [tf.TensorSpec([None, number, None, width], tf.float32, f"past_{name}")]
+    graph = converted(step, inputs)
+    rename(graph.graph, dict(renamed))
     shapes: dict[str, tuple[int, list[Any]]] = {
         "input_ids": (TensorProto.INT64, [BATCH, NEW]),
         "attention_mask": (TensorProto.INT64, [BATCH, ALL]),
@@ -111,10 +106,6 @@ def build_graph(model: GPT, end_id: int) -> Any:
     for each in (*graph.graph.input, *graph.graph.output):
         each.CopyFrom(helper.make_tensor_value_info(each.name, *shapes[each.name]))
     return graph
-
-
-def _plain(prefix: str) -> Any:
-    return lambda part: f"{prefix}_{part.replace('.', '_')}"
 
 
 def _step(

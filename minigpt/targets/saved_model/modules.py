@@ -19,6 +19,15 @@ from minigpt.tokenizers.graph import graph_of
 from minigpt.tokenizers.graph.base import cut_at_stop
 
 
+def _graph(*inputs: tf.TensorSpec) -> Any:
+    """Decorates a function of tensors."""
+    return tf.function(autograph=False, input_signature=list(inputs))
+
+
+def _spec(name: str, dtype: Any, axes: int = 0) -> tf.TensorSpec:
+    return tf.TensorSpec([None] * axes, dtype, name)
+
+
 class TextModule(tf.Module):
     """A model with its tokenizer as TensorFlow functions.
 
@@ -39,7 +48,7 @@ class TextModule(tf.Module):
         """Returns the functions that the SavedModel offers, by name."""
         return {"tokenize": self.tokenize, "detokenize": self.detokenize}
 
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @_graph(_spec("text", tf.string, 1))
     def tokenize(self, text):  # type: ignore[no-untyped-def]
         """string[B] → {"token_ids": int32[B, T], right-padded with 0, "lengths": int32[B]}.
 
@@ -48,13 +57,7 @@ class TextModule(tf.Module):
         ids = self.tokenizer.encode(text)
         return {"token_ids": ids.to_tensor(), "lengths": tf.cast(ids.row_lengths(), tf.int32)}
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32, "token_ids"),
-            tf.TensorSpec([None], tf.int32, "lengths"),
-        ],
-    )
+    @_graph(_spec("token_ids", tf.int32, 2), _spec("lengths", tf.int32, 1))
     def detokenize(self, token_ids, lengths):  # type: ignore[no-untyped-def]
         """int32[B, T], int32[B] → {"text": string[B]}."""
         return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(token_ids, lengths))}
@@ -67,15 +70,12 @@ class TextModule(tf.Module):
 
 # The arguments of `sample`.
 _ALL = [
-    tf.TensorSpec([None], tf.string, "prompt"),
-    tf.TensorSpec([], tf.int32, "max_new_tokens"),
+    _spec("prompt", tf.string, 1),
+    _spec("max_new_tokens", tf.int32),
     *SAMPLING_SPEC,
-    tf.TensorSpec([], tf.int32, "beams"),
-    tf.TensorSpec([], tf.float32, "length_penalty"),
-    tf.TensorSpec([None], tf.string, "stop"),
-    tf.TensorSpec([None], tf.int32, "banned_tokens"),
-    tf.TensorSpec([], tf.int32, "num_samples"),
-    tf.TensorSpec([], tf.int32, "seed"),
+    *(_spec("beams", tf.int32), _spec("length_penalty", tf.float32)),
+    *(_spec("stop", tf.string, 1), _spec("banned_tokens", tf.int32, 1)),
+    *(_spec("num_samples", tf.int32), _spec("seed", tf.int32)),
 ]
 _SERVED = ("prompt", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
 _SERVE = [spec for spec in _ALL if spec.name in _SERVED]
@@ -109,7 +109,7 @@ class TextToText(TextModule):
             **super().signatures(),
         }
 
-    @tf.function(autograph=False, input_signature=_SERVE)
+    @_graph(*_SERVE)
     def serve(self, prompt, *arguments):  # type: ignore[no-untyped-def]
         """Continues prompts, each independently of the others. See `Decoder.generate`.
 
@@ -128,7 +128,7 @@ class TextToText(TextModule):
         )
         return self._continuations(prompt_ids, ids, lengths)
 
-    @tf.function(autograph=False, input_signature=_ALL)
+    @_graph(*_ALL)
     def sample(self, *arguments):  # type: ignore[no-untyped-def]
         """Continues prompts with all settings: see `SamplingSettings`, `beam_search` and `cut_at_stop`.
 
@@ -194,9 +194,7 @@ class TextToText(TextModule):
         new = tf.RaggedTensor.from_tensor(ids, lengths)
         return self.tokenizer.continuation(prompt_ids, new)
 
-    @tf.function(
-        autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")]
-    )
+    @_graph(_spec("token_ids", tf.int32, 2))
     def logits(self, token_ids):  # type: ignore[no-untyped-def]
         """int32[B, T], T ≤ max_len → {"logits": float32[B, T, V], "latents": float32[B, T, D]}.
 
@@ -227,14 +225,7 @@ class ChatToText(TextToText):
     def signatures(self) -> Mapping[str, Any]:
         return {**super().signatures(), "chat": self.chat}
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None], tf.string, "roles"),
-            tf.TensorSpec([None], tf.string, "contents"),
-            *_SERVE[1:],
-        ],
-    )
+    @_graph(_spec("roles", tf.string, 1), _spec("contents", tf.string, 1), *_SERVE[1:])
     def chat(self, roles, contents, *arguments):  # type: ignore[no-untyped-def]
         """string[N], string[N], settings of `serve` → {"text": string[1]}, the answer to a dialogue.
 
@@ -287,14 +278,9 @@ class SourceToTarget(TextModule):
     def signatures(self) -> Mapping[str, Any]:
         return {"serving_default": self.serve, "logits": self.logits, **super().signatures()}
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None], tf.string, "text"),
-            tf.TensorSpec([], tf.int32, "max_new_tokens"),
-            tf.TensorSpec([], tf.int32, "beams"),
-            tf.TensorSpec([], tf.float32, "length_penalty"),
-        ],
+    @_graph(
+        *(_spec("text", tf.string, 1), _spec("max_new_tokens", tf.int32)),
+        *(_spec("beams", tf.int32), _spec("length_penalty", tf.float32)),
     )
     def serve(self, text, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
         """Translates sentences, each independently of the others. See `Translator.translate`.
@@ -328,13 +314,10 @@ class SourceToTarget(TextModule):
         new_lengths = tf.where(lengths > 1, new_lengths, 0)
         return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(new_ids, new_lengths))}
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32, "source_ids"),
-            tf.TensorSpec([None], tf.int32, "source_lengths"),
-            tf.TensorSpec([None, None], tf.int32, "target_ids"),
-        ],
+    @_graph(
+        _spec("source_ids", tf.int32, 2),
+        _spec("source_lengths", tf.int32, 1),
+        _spec("target_ids", tf.int32, 2),
     )
     def logits(self, source_ids, source_lengths, target_ids):  # type: ignore[no-untyped-def]
         """Scores every next token of the given targets; see `EncoderDecoder.call`.

@@ -1,6 +1,5 @@
 """GPT-2's tokenizer and its added tokens in TensorFlow operations."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import tensorflow_text
 from minigpt.environment import hide_tensorflow_log
 from minigpt.tokenizers.gpt2 import NUL, SEPARATOR, GPT2Tokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
-from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE, AddedToken, longest_first
+from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE, AddedToken, alternatives
 from minigpt.tokenizers.unicode_tables import ranges
 
 # A byte that never occurs in UTF-8, on both sides of a token.
@@ -76,12 +75,11 @@ class _Search(tf.Module):
 
     def __init__(self, tokens: dict[str, AddedToken]) -> None:
         super().__init__()
-        contents = longest_first(tokens)
-        self._pattern = f"({'|'.join(map(re.escape, contents))})"
-        self._tokens = [tokens[content] for content in contents]
-        if contents:
+        self._pattern = f"({alternatives(tokens)})"
+        self._tokens = list(tokens.values())
+        if tokens:
             self._numbers = tf.lookup.StaticHashTable(
-                tf.lookup.KeyValueTensorInitializer(contents, tf.range(len(contents))), -1
+                tf.lookup.KeyValueTensorInitializer(list(tokens), tf.range(len(tokens))), -1
             )
 
     def split(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:

@@ -161,14 +161,6 @@ def memorization_of(epoch: int, text: str = "Zoë saw the old fox run home.") ->
         "words": 8_000,
         "share": 0.031,
         "held_out_share": 0.0021,
-        "longest": {
-            "text": "the old fox",
-            "words": 3,
-            "characters": 11,
-            "document": 1,
-            "line": None,
-            "description": "document 2 of the training text, at character 7",
-        },
         "samples": [{"prompt": "Once", "text": text, "copied": [[8, 19]]}],
     }
 

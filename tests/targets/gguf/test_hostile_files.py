@@ -271,7 +271,7 @@ def test_pieces_that_were_made_for_one_slot(limited, count, is_used, tmp_path):
 def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
     (tmp_path / "model.gguf").write_bytes(files[name].data())
     engine = Engine(tmp_path / "model.gguf")
-    vocab_size, settings = engine.key("minigpt.model.vocab_size"), Settings()
+    vocab_size = engine.key("minigpt.model.vocab_size")
     other, start = engine.start_translation, engine.start
     calls: list[Any] = [lambda: other([3], 2), lambda: engine.score([vocab_size], vocab_size)]
     calls += [lambda: engine.score([3] * 9, vocab_size), lambda: start([3], 2**32 - 1)]
@@ -279,9 +279,8 @@ def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
         other, start = start, other
         calls = [lambda: other([3], 2), lambda: start([], 2), lambda: start([3] * 9, 2)]
     for token in (-1, vocab_size, 2**31 - 1):
-        settings.banned_tokens = (token,)
         with pytest.raises(UserError):
-            engine.set_sampling(settings, 0)
+            engine.set_sampling(Settings(banned_tokens=[token]), 0)
         with pytest.raises(UserError):
             start([3, token], 2)
     for call in calls:

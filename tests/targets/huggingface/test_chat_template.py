@@ -130,16 +130,14 @@ PROBLEMS = {
     "{{ ''.__class__.__mro__ }}": "SecurityError",
     "{{ raise_exception('No system message.') }}": "TemplateError: No system message.",
     "{{ messages[0].content }}": "does not write each message once",
-    CHATML.replace("'\n' +", "loop.index|string + '\n' +", 1): "depends on the other messages",
-    CHATML.replace(
-        "message['content']", "message['content'] | trim"
-    ): "changes the text of messages",
+    CHATML.replace("'\n' +", "loop.index|string + '\n' +", 1): "depend on its role",
+    CHATML.replace("message['content']", "message['content'] | trim"): "depend on its role",
     CHATML.replace("eos_token", "'<|endoftext|>'"): "should end with the end token, <|im_end|>",
     CHATML.replace("<|im_start|>", "").replace(
         "eos_token +", "'\n' +"
     ): "ends with '\\n\\n'; should",
     "{% for m in messages %}{{ m.content + eos_token }}{% endfor %}": "no text is encoded to",
-    CHATML.replace("\n' + m", "\ni' + m").replace("\n' }}", "\ni' }}"): "depend on the text around",
+    CHATML.replace("\n' + m", "\ni' + m").replace("\n' }}", "\ni' }}"): "depend on its role",
 }
 
 

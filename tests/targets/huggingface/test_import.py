@@ -194,7 +194,6 @@ def refused(folder: Path) -> list[str]:
 CHANGES = {
     "narrow": {
         "model_type": "llama",
-        "architectures": ["GPT2ForSequenceClassification"],
         "scale_attn_weights": False,
         "scale_attn_by_inverse_layer_idx": True,
         "add_cross_attention": True,

@@ -27,14 +27,11 @@ function memorizationSection(run) {
 }
 
 function memorizationPart(state, measured) {
-  const longest = longestCopied(measured);
   const after = [measured.epoch !== null && `epoch ${formatInteger(measured.epoch)}`, measured.step !== null && `step ${formatInteger(measured.step)}`].filter(Boolean).join(", ");
   const entries = [
     ["State", after],
     ["Copied", memorizedShare(measured)],
     ["Compared", measured.tokens !== null && `${formatCount(measured.tokens, "token")} of samples`],
-    ["Longest copied passage", longest ? make("span", {}, make("q", { class: "quote", dir: "auto" }, longest.text), longest.size && ` ${longest.size}`) : "none"],
-    ["Its place", longest?.place && shownText(longest.place)],
   ];
   const part = make("div", { class: "part" }, make("h3", {}, STATE_NAMES[state]), factList(entries.filter(([, value]) => value)));
   if (measured.samples.length) {
@@ -51,7 +48,6 @@ const FINDING_TITLES = {
   repeated_text: "Repeated text",
   encoding: "Wrong encoding",
   control_characters: "Control characters",
-  line_ends: "Line ends",
   boilerplate: "Boilerplate",
   html: "HTML",
 };

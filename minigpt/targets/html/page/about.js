@@ -196,16 +196,8 @@ function metricsTable(metrics) {
 // What of the samples is in the training text; nothing if it was not measured.
 function memorizationParts({ memorization }) {
   if (!memorization) return [];
-  const longest = longestCopied(memorization);
-  const entries = [
-    ["Copied", memorizedShare(memorization)],
-    ["Longest copied passage", longest ? [make("q", { class: "quote" }, longest.text), " ", longest.size].filter(Boolean) : ["none"]],
-    ["Its place", longest?.place && readable(longest.place)],
-  ];
   const list = make("dl", { class: "facts" });
-  for (const [name, value] of entries) {
-    if (value) list.append(make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, ...[value].flat())));
-  }
+  list.append(make("div", {}, make("dt", {}, "Copied"), make("dd", { dir: "auto" }, memorizedShare(memorization))));
   const parts = [make("p", { class: "note" }, MEMORIZED_NOTE), list];
   const { samples } = memorization;
   if (samples.length) {
