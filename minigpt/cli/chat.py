@@ -5,7 +5,6 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -177,7 +176,7 @@ class _Dialogue:
         """Adds the dialogue to a file, as a row in JSON.
 
         Raises:
-          UserError: the file is none of dialogues. Nothing is written.
+          UserError: the file has another name, or there is nothing to add.
         """
         if path.suffix not in (".jsonl", ".ndjson"):
             raise UserError("should end in .jsonl or .ndjson")
@@ -186,14 +185,7 @@ class _Dialogue:
         record = {"messages": [*self._system, *self.messages]}
         row = json.dumps(record, ensure_ascii=False) + "\n"
         with path.open("ab+") as file:
-            file.seek(0)
-            first: Any
-            if first := file.readline():
-                with suppress(ValueError, RecursionError):
-                    first = json.loads(first)
-                if not isinstance(first, dict):
-                    expected = "should be a new file, or one of dialogues"
-                    raise UserError(f"its first line is not a JSON object; {expected}")
+            if file.tell():
                 file.seek(-1, os.SEEK_END)
                 row = row if file.read() == b"\n" else f"\n{row}"
             file.write(row.encode())

@@ -1,6 +1,5 @@
 """`minigpt evaluate`, `doctor`, `memorized` and `report`: how good a run is."""
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +14,6 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 from minigpt.runs.run import Run
-
-logger = logging.getLogger(__name__)
 
 # A larger difference between the two shares is more than chance.
 NOTICEABLE = 0.05
@@ -166,18 +163,5 @@ def report(
     own = len(opened) == 1 and is_own_report(opened[0], output)
     if output.exists() and not own:
         raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
-    for run in opened:
-        _examine_once(run)
     write_report(opened, output)
     print(f"Wrote {output}")
-
-
-def _examine_once(run: Run) -> None:
-    """Examines a run that was trained and has no verdicts yet."""
-    was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
-    if not was_trained or run.analysis.verdicts is not None:
-        return
-    try:
-        minigpt.examine(run)
-    except UserError as error:
-        logger.warning("The report is incomplete: %s", error)

@@ -1,4 +1,4 @@
-"""`minigpt sample`: continues prompts."""
+"""`minigpt sample` and `tokenize`: continue prompts, and show the tokens of a text."""
 
 import random
 import sys
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+import minigpt
 from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.opening import OpenedModel
+from minigpt.cli.opening import OpenedModel, is_portable, open_run
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
     SampleHeadings,
@@ -22,15 +23,9 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.prompts import shortened, unknown_tokens_message
+from minigpt.generation.prompts import check_prompt, shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-# A beam search draws nothing.
-_NOT_FOR_BEAMS = [
-    s.name
-    for s in _SETTINGS
-    if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
-]
 OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
@@ -65,7 +60,8 @@ def sample(
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    _check_options(sampling.beams, options, as_stream, as_json)
+    if as_stream and (as_json or sampling.beams > 1):
+        raise UserError("--stream: cannot be combined with --json, nor with --beams")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
@@ -120,26 +116,6 @@ def sample(
                 print_samples(text, sampling.seed, headings)
 
 
-def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:
-    """Raises a `UserError` if an option of `sample` has no effect or contradicts another one."""
-    problems = []
-    if beams > 1:
-        problems += [
-            f"{OPTION_NAMES[name]} {options[name]}: has no effect with --beams {beams}, which "
-            "draws no random numbers; omit one of the two"
-            for name in _NOT_FOR_BEAMS
-            if options[name] is not None
-        ]
-    if stream and beams > 1:
-        problems.append(
-            f"--stream: cannot be used with --beams {beams}, which finds the best text at the end"
-        )
-    if stream and as_json:
-        problems.append("--stream: cannot be used with --json, which prints whole objects")
-    if problems:
-        raise UserError(*problems)
-
-
 def _form(**given: Any) -> Any:
     """Returns the `Grammar` that an option gives; None without one."""
     options = {name: value for name, value in given.items() if value is not None}
@@ -157,3 +133,33 @@ def _piped_prompts() -> list[str]:
     """Returns the lines of standard input; one empty prompt if it is empty, closed or a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
     return ([] if terminal else read_lines()) or [""]
+
+
+@command({"run": "RUN", "prompt": "--text", "text": "--text"})
+def tokenize(
+    run: ModelArgument,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text to tokenize. Repeatable. Default: lines of standard input."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tokens of a text: pieces, ids, bytes per token."""
+    is_file = is_portable(run)
+    tokenizer: Any = (
+        minigpt.load_portable(run).tokenizer if is_file else open_run(run).load_tokenizer()
+    )
+    for line in text or read_lines():
+        check_prompt(line)
+        ids = tokenizer.encode(line).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        size = len(line.encode())
+        if as_json:
+            print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
+            continue
+        print_text("|".join(pieces))
+        print(" ".join(map(str, ids)))
+        ratio = f", {size / len(ids):.2f} bytes per token" if ids else ""
+        print(f"{len(ids)} tokens, {size} bytes{ratio}")

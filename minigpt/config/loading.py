@@ -142,7 +142,7 @@ def dump_config(config: Config) -> str:
     return tomli_w.dumps(config_record(config))
 
 
-def check_strings(name: str, value: object) -> None:
+def check_strings(name: str, value: Any) -> None:
     """Raises a `TypeError` if the argument `name` is not a sequence of strings or paths."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     if not (is_list and all(isinstance(each, str | Path) for each in value)):
@@ -260,19 +260,6 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 _SHORT.maxlist = _SHORT.maxdict = 20
 
 
-class OverrideProblem(ArgumentProblem):
-    """A problem with a setting that came from `overrides`.
-
-    As a string it names the setting: "training.epochs = 0: should be ...". The command line adds its
-    option.
-    """
-
-    def __new__(cls, setting: str, message: str) -> "OverrideProblem":
-        problem = str.__new__(cls, f"{setting}: {message}")
-        problem.name, problem.value, problem.message = "overrides", setting, message
-        return problem
-
-
 def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     """Returns the line for one of the errors of a pydantic `ValidationError`.
 
@@ -309,5 +296,5 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
             message = "unknown setting" + nearest(str(path[1]), fields[variant], f"{section}.")
     setting = f"{name} = {_SHORT.repr(value)}"
     if name in overridden:
-        return OverrideProblem(setting, message)
+        return ArgumentProblem("overrides", setting, message)
     return f"{origin}{setting}: {message}"

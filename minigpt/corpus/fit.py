@@ -1,6 +1,5 @@
 """Chooses sizes and steps for a text, unless the user has set them."""
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from minigpt.corpus.split import split
 from minigpt.corpus.token_store import given_tokenizer
 from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.notices import LOGGER
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -37,8 +37,6 @@ _MEASURED_SECONDS = 0.2
 SHARE_OF_PRODUCTS = 0.67
 # Of one GPU. Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
 GPU_SPEED = 100 * REFERENCE_SPEED
-
-logger = logging.getLogger(__name__)
 
 
 def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
@@ -60,7 +58,7 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     """Returns the settings of `choose_settings`, and logs those that were chosen."""
     result, lines = choose_settings(config, measures_speed=measures_speed)
     for line in lines:
-        logger.info("%s", line)
+        LOGGER.info("%s", line)
     return result
 
 

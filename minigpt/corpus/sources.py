@@ -3,7 +3,6 @@
 import codecs
 import hashlib
 import json
-import logging
 import re
 import sysconfig
 import tarfile
@@ -30,11 +29,10 @@ from minigpt.corpus.documents import Piece
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def dataset_path(name: str, split: str) -> Path:
         import datasets
     except ModuleNotFoundError:
         raise UserError(f"{setting}: not installed: {install_command('datasets')}") from None
-    logger.info("%s: copying the rows to %s", setting, copy)
+    LOGGER.info("%s: copying the rows to %s", setting, copy)
     datasets.disable_progress_bars()
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """Splits a corpus into training and validation documents. Copies of a document are on one side."""
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,13 +9,12 @@ import numpy as np
 from minigpt.config import DataConfig, PairsConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 
 FEW_DOCUMENTS = 10
 # A constant and not training.seed, so that runs with different seeds have the same held-out text.
 _SEED = 20_170_612
 _DIGESTS_AT_ONCE = 10_000
-
-logger = logging.getLogger(__name__)
 
 
 def split_corpus(
@@ -56,7 +54,7 @@ def split_corpus(
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
-        logger.info(f"{number:,} documents are also in the validation text; they are left out")
+        LOGGER.info(f"{number:,} documents are also in the validation text; they are left out")
     return train.select(np.flatnonzero(~copies)), val
 
 

@@ -8,7 +8,6 @@ import glob
 import hashlib
 import itertools
 import json
-import logging
 import os
 import shutil
 import sys
@@ -21,14 +20,13 @@ from typing import ClassVar
 from minigpt.corpus import rows
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
 _WILDCARDS = frozenset("*?[")
 _LINK, _RUN = "links that lead out of the folder", "run directories"
-
-logger = logging.getLogger(__name__)
 
 
 class TextFiles:
@@ -122,10 +120,10 @@ class TextFiles:
         """
         self.check_found()
         if self._skipped:
-            logger.info("%s", self._skipped_files())
+            LOGGER.info("%s", self._skipped_files())
         for column, files in self._columns().items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-            logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
+            LOGGER.info("%s%s: the texts are those of the column %r", files[0], more, column)
 
     def _columns(self) -> dict[str, list[Path]]:
         """Returns the files of each column of texts."""
@@ -339,4 +337,4 @@ class PairFiles(TextFiles):
             has_more = has_more or len(sides) > 2
             yield from (Piece(side, True) for side in sides[:2])
         if has_more:
-            logger.info("%s: has more than two columns; only the first two are read", path)
+            LOGGER.info("%s: has more than two columns; only the first two are read", path)

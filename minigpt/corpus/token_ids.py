@@ -4,7 +4,6 @@ A part is `<end>`, then each document's ids followed by `<end>`: n + 1 ids, n ta
 In a corpus of pairs every sentence is a document, each source before its target.
 """
 
-import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import IO
 import numpy as np
 
 from minigpt.corpus.documents import Documents, Piece, format_size, ingest
+from minigpt.notices import LOGGER
 from minigpt.tokenizers import Tokenizer
 
 # Bytes and texts that are encoded at a time: enough work for all cores, little memory.
@@ -29,8 +29,6 @@ Encode = Callable[[list[str]], list[np.ndarray]]
 Group = tuple[list[str], list[bool]]
 # Yields the ids of each group, in order, as `encode_group` returns them.
 Pool = Callable[[Iterator[Group]], Iterator[np.ndarray]]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -185,6 +183,6 @@ def _groups(documents: Documents, group_bytes: int) -> Iterator[Group]:
             texts, ends, size = [], [], 0
         if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
             last_message = time.monotonic()
-            logger.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
+            LOGGER.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
     if texts:
         yield texts, ends

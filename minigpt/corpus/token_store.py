@@ -8,7 +8,6 @@ a run records.
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
 from minigpt.errors import UserError, gathering
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
@@ -42,8 +42,6 @@ _LEARN_PIECE_BYTES = 64_000
 # Bytes of text up to which it is tokenized without other processes.
 POOL_BYTES = 2**25
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -96,16 +94,16 @@ def open_corpus(
     # For characters, the size is only an upper limit.
     is_limit = tokenizer.kind == "character" or isinstance(data, IdsConfig)
     if existing is None and found < tokenizer.vocab_size and not is_limit:
-        logger.info(
+        LOGGER.info(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"
         )
     unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
-        logger.info(f"{corpus.duplicates:,} {unit} are copies of others")
+        LOGGER.info(f"{corpus.duplicates:,} {unit} are copies of others")
     held_out = corpus.val.documents // 2
     if isinstance(data, PairsConfig) and data.val_pairs and held_out < data.val_pairs:
-        logger.warning(
+        LOGGER.warning(
             f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
             f"{held_out:,} are held out"
         )
@@ -217,7 +215,7 @@ class _Store:
         if self.ids and tokenizer:
             parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            logger.info("reading the text")
+            LOGGER.info("reading the text")
             documents = ingest(self.source.pieces(), folder.parent)
             if self.source.fingerprint() != self.source_fingerprint:
                 raise UserError("the text changed while it was being read; start again")
@@ -227,7 +225,7 @@ class _Store:
             parts = split_corpus(documents, self.data, path_bytes)
             duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         if folder.exists():
-            logger.warning("%s was damaged and is rewritten", folder)
+            LOGGER.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
         if getattr(self.data, "weights", None):
             numbers = path_numbers(parts[0], path_bytes)
@@ -260,7 +258,7 @@ def write_store(
     """
     tokenizer.save(folder / "tokenizer")
     if size := sum(part.bytes for part in (train, val) if isinstance(part, Documents)):
-        logger.info("tokenizing %s", format_size(size))
+        LOGGER.info("tokenizing %s", format_size(size))
     meta = meta | {"tokenizer": tokenizer.fingerprint()}
     for name, part in (("train", train), ("val", val)):
         with open(folder / f"{name}.bin", "wb") as file:
@@ -276,7 +274,7 @@ def write_store(
         meta[name] = sizes
         if name == "train":
             np.save(folder / "counts.npy", counts)
-    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+    LOGGER.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
     meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
     replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
 
@@ -316,7 +314,7 @@ def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = Fals
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     size = format_size(min(train.bytes, limit))
-    logger.info("learning the %s tokenizer from %s%s", config.kind, size, sample)
+    LOGGER.info("learning the %s tokenizer from %s%s", config.kind, size, sample)
     sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
     tokenizer = learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
     return tokenizer.with_chat() if dialogues else tokenizer

@@ -1,6 +1,5 @@
 """The connection of several workers: how it begins, what it checks, and how it ends."""
 
-import logging
 import re
 import signal
 import socket
@@ -17,8 +16,7 @@ from minigpt.distribution.launch import end_with_launch
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.interrupts import default_signals
-
-logger = logging.getLogger(__name__)
+from minigpt.notices import LOGGER
 
 # How long a worker waits for the others to start, when it says so, and how long the connection may take.
 START_SECONDS = 600.0
@@ -107,7 +105,7 @@ def _wait_for_others(cluster: Cluster) -> None:
       UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
     """
     minutes = START_SECONDS / 60
-    logger.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
+    LOGGER.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
     began, reported = time.monotonic(), False
     try:
         server = _listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))

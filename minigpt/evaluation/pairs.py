@@ -1,6 +1,5 @@
 """The loss and BLEU of a translation model on held-out pairs."""
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -11,14 +10,13 @@ from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, Replicas, mean_loss
 from minigpt.models import EncoderDecoder
+from minigpt.notices import LOGGER
 from minigpt.tokenizers import Tokenizer
 
 MAX_BUCKETS = 4
 
 # (sources, max_new_tokens, beams, length_penalty) → target ids.
 Translate = Callable[[Sequence[np.ndarray], int, int, float], list[np.ndarray]]
-
-logger = logging.getLogger(__name__)
 
 
 class PairEvaluator:
@@ -147,7 +145,7 @@ def evaluate_pairs(
     """
     evaluator = PairEvaluator(model, tokenizer, pairs, batch_size, translate)
     if message := skipped_pairs_message(pairs, tokenizer):
-        logger.warning(message)
+        LOGGER.warning(message)
     loss = evaluator.loss()
     return PairEvaluation(
         loss=loss,

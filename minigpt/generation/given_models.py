@@ -1,5 +1,6 @@
 """Models of other programs: any Keras model that maps token ids to logits can generate text."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -17,10 +18,11 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 DEFAULT_MAX_LEN = 64
 
 
+@dataclass(eq=False)
 class UncachedModel(StepModel):
     """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
 
-    Args:
+    Attributes:
       model: the model.
       vocab_size: V.
       max_len: T, the longest input.
@@ -28,19 +30,11 @@ class UncachedModel(StepModel):
       output: index or key of the logits among several outputs; None if there is one output.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        vocab_size: int,
-        max_len: int,
-        fixed_length: bool,
-        output: int | str | None = None,
-    ) -> None:
-        self.model = model
-        self.vocab_size = vocab_size
-        self.max_len = max_len
-        self.fixed_length = fixed_length
-        self.output = output
+    model: keras.Model
+    vocab_size: int
+    max_len: int
+    fixed_length: bool
+    output: int | str | None
 
     def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
         longest = tf.reduce_max(tf.concat([lengths, [1]], 0))

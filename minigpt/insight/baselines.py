@@ -92,32 +92,28 @@ def held_out_likeness(
     """Compares how well the training text predicts the held-out text and how well it predicts itself.
 
     Equal parts of the training text, at equal distances, are the sample. Every second one is predicted by
-    the token frequencies (unigram) and by the pairs of tokens (bigram, `bigram_loss`) of the others. Parts
-    of the held-out text of the same length are predicted by as many parts.
+    the pairs of tokens (`bigram_loss`) of the others. Parts of the held-out text of the same length are
+    predicted by as many parts.
 
     Args:
       train_ids, val_ids: int[n + 1] and int[m + 1], as in `bigram_loss`.
       vocab_size: V.
     Returns:
-      unigram, bigram: the mean loss of the held-out text, and the lowest, the mean and the highest loss of
-        the parts of the training text, in nats per token. None if a text is too short to tell.
+      bigram: the mean loss of the held-out text, and the lowest, the mean and the highest loss of the parts
+        of the training text, in nats per token. None if a text is too short to tell.
     """
     length = min(len(train_ids) // _PARTS, len(val_ids), _PART_TOKENS)
     if length < _LEAST_PART_TOKENS:
         return None
     parts = spread_parts(train_ids, length, _PARTS)
-    inside = np.array(
-        [
-            _count_losses(parts[:number] + parts[number + 1 :], parts[number], vocab_size)
-            for number in range(0, _PARTS, 2)
-        ]
-    )
-    outside = np.array(
-        [_count_losses(parts[1:], part, vocab_size) for part in spread_parts(val_ids, length, 4)]
-    )
-    found = [outside.mean(axis=0), inside.min(axis=0), inside.mean(axis=0), inside.max(axis=0)]
-    unigram, bigram = np.transpose(found).round(4).tolist()
-    return {"unigram": unigram, "bigram": bigram}
+    inside = [
+        bigram_loss(np.concatenate(parts[:number] + parts[number + 1 :]), parts[number], vocab_size)
+        for number in range(0, _PARTS, 2)
+    ]
+    others = np.concatenate(parts[1:])
+    outside = [bigram_loss(others, part, vocab_size) for part in spread_parts(val_ids, length, 4)]
+    found = [np.mean(outside), np.min(inside), np.mean(inside), np.max(inside)]
+    return {"bigram": [round(float(loss), 4) for loss in found]}
 
 
 def spread_parts(ids: np.ndarray, length: int, count: int) -> list[np.ndarray]:
@@ -126,16 +122,6 @@ def spread_parts(ids: np.ndarray, length: int, count: int) -> list[np.ndarray]:
         np.asarray(ids[start : start + length])
         for start in np.linspace(0, len(ids) - length, count).astype(int)
     ]
-
-
-def _count_losses(
-    train: list[np.ndarray], part: np.ndarray, vocab_size: int
-) -> tuple[float, float]:
-    """Returns the unigram and the bigram loss of a part of a text by the counts of others."""
-    ids = np.concatenate(train)
-    counts = np.bincount(ids[1:], minlength=vocab_size)
-    unigram = -np.log((counts + 1) / (counts.sum() + vocab_size))[part].mean()
-    return float(unigram), bigram_loss(ids, part, vocab_size)
 
 
 def ngram_loss(
@@ -224,8 +210,8 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
       The attributes of `Baselines` that change.
       ngram: `ngram_loss` of the model's own tokens, in nats per token. None without held-out tokens.
       ngram_bits_per_byte: the same in bits per byte.
-      byte_ngram_bits_per_byte: that of the bytes of the text. Both are missing if the tokenizer loses part
-        of the held-out text.
+      byte_ngram_bits_per_byte, ppmd_bits_per_byte: those of the bytes of the text, by n-grams and by PPMd.
+        The last three are missing if the tokenizer loses part of the held-out text.
     """
     train_ids, val_ids = _read_ids(corpus, config)
     loss = ngram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size)
@@ -238,6 +224,7 @@ def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
         both = np.frombuffer(context + held_out, np.uint8)
         byte_loss = ngram_loss(both[: len(context)], both[len(context) - 1 :], 256)
         found["byte_ngram_bits_per_byte"] = byte_loss / math.log(2)
+        found["ppmd_bits_per_byte"] = ppmd_bits_per_byte(context, held_out)
     return found
 
 

@@ -1,23 +1,44 @@
-"""The doctor: verdicts about what is wrong with a run, each with its evidence and one thing to do."""
+"""The doctor: verdicts about what is wrong with a run, each with its evidence and one thing to do.
+
+The thresholds of losses are shares of what was learned: the difference between the loss of the token
+frequencies (unigram) and the validation loss. A share means the same for every text and every tokenizer.
+They were chosen on the runs of tests/fixtures/histories.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 
 from minigpt.config.fit import sizes_for
 from minigpt.insight.history import History
-from minigpt.insight.learning_verdicts import (
-    STILL_FALLING,
-    below_ngram,
-    diverging,
-    has_memorized,
-    last_gain,
-    not_learning,
-    too_short,
-    unlike,
-)
 from minigpt.runs.analysis import Verdict
 
+# The training loss has risen by this share of what had been learned, and by more than noise: this share of
+# itself.
+RISEN, NOISE = 0.25, 0.03
+# A loss that falls by less than this share of itself in the second half counts as not falling.
+NOT_FALLING = 0.02
+# The loss is that of the token frequencies if it is not lower by more than this share.
+AT_UNIGRAM = 0.03
+# After fewer updates, the only verdict is that there were too few.
+LEAST_STEPS = 20
+# The last doubling of the training lowered the loss by this share of what was learned.
+STILL_FALLING = 0.12
+# Or by this share of itself: most of a text that is easy to predict is learned early.
+LOWER_LOSS = 0.3
+# Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
+RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
+# The held-out text is unlike the training text: the loss of its pairs of tokens exceeds those of all parts
+# of the training text by this share of their mean (tests/insight/test_good_texts.py).
+UNLIKE = 0.1
+# A passage that counts as copied has 8 words. Samples with fewer words than this, or in a language without
+# spaces, can have none.
+LEAST_WORDS, TOKENS_PER_WORD = 100, 12
+# Findings about a text that repeats itself. The parts of such a text are like each other.
+REPETITION = ("duplicates", "repeated_line", "repeated_text")
 # The share of copied tokens is this much above that of held-out text.
 COPIED = 0.2
 # Larger or smaller than what is chosen for a text of this size, by this factor.
@@ -26,6 +47,190 @@ SIZE_FACTOR = 8
 TOKENS_PER_PARAMETER = 20
 # The validation loss is above the training loss by less than this share of what was learned.
 NO_GAP = 0.05
+
+
+def diverging(history: History) -> Verdict | None:
+    """Returns a verdict if the training loss became nan, or is far above what it was."""
+    rate = history.config.training.learning_rate
+    action = f"Train again with training.learning_rate = {rate / 4:.2g} (it was {rate:g})."
+    if history.has_failed:
+        step = history.last_step
+        return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
+    if history.last_step < LEAST_STEPS:
+        return None
+    lowest, at = _lowest(history)
+    last = history.train_loss
+    # Before the loss of the token frequencies is reached, what was learned is measured from the start.
+    reference = history.unigram if history.unigram > lowest else history.start_loss
+    learned = reference - lowest
+    if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
+        return None
+    return Verdict(
+        "diverging",
+        f"The training loss was {lowest:.3f} nats per token around step {at:,} and is {last:.3f} at the "
+        "end.",
+        action,
+    )
+
+
+def not_learning(history: History) -> Verdict | None:
+    """Returns a verdict if the validation loss is that of the token frequencies and does not fall."""
+    unigram = history.unigram
+    if not math.isfinite(unigram) or history.last.val_loss < (1 - AT_UNIGRAM) * unigram:
+        return None
+    if history.last_step < LEAST_STEPS or is_falling(history) or diverging(history):
+        return None
+    return Verdict(
+        "not_learning",
+        f"The validation loss is {history.last.val_loss:.3f} nats per token; that of the token frequencies "
+        f"(unigram) is {unigram:.3f}. The training loss did not fall in the second half.",
+        "Compare other values of training.learning_rate with `minigpt sweep`, and check that the text is "
+        "not random.",
+    )
+
+
+def too_short(history: History) -> Verdict | None:
+    """Returns a verdict if the loss was still falling at the end."""
+    if history.analysis.state == "training":
+        return None
+    if history.last_step < LEAST_STEPS:
+        evidence = f"It ended after step {history.last_step:,}."
+        return Verdict("too_short", evidence, _longer(history))
+    if not is_falling(history) or has_memorized(history):
+        return None
+    name, loss = judged_loss(history)
+    if not last_gain(history) > min(
+        STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss
+    ):
+        return None
+    return Verdict(
+        "too_short",
+        f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss is {loss:.3f} "
+        "nats per token.",
+        _longer(history),
+    )
+
+
+def below_ngram(history: History) -> Verdict | None:
+    """Returns a verdict if a frozen n-gram predicts the held-out text better than the best model does."""
+    baselines = history.analysis.baselines
+    ngram, byte_ngram = baselines.ngram, baselines.byte_ngram_bits_per_byte
+    if history.analysis.state == "training" or ngram is None:
+        return None
+    loss, bits = history.best.val_loss, history.best.bits_per_byte
+    if ngram < loss:
+        kind, score, own, unit = "tokens", ngram, loss, "nats per token"
+    elif byte_ngram is not None and bits is not None and byte_ngram < bits:
+        kind, score, own, unit = "bytes", byte_ngram, bits, "bits per byte"
+    else:
+        return None
+    return Verdict(
+        "below_ngram",
+        f"A 7-gram of {kind}, counted once on the training text and then frozen, predicts the held-out "
+        f"text with {score:.3f} {unit}; the best state of the model has {own:.3f}.",
+        _longer(history),
+    )
+
+
+def last_gain(history: History) -> float:
+    """Returns by how much the last doubling of the training lowered `judged_loss`, in nats per token."""
+    name, loss = judged_loss(history)
+    gain = loss * history.fall_of_doubling()
+    middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
+    if name == "validation" and middle.step <= 0.8 * history.last_step:
+        # What is learned may not reach the held-out text.
+        gain = min(gain, max(0.0, 2 * (middle.val_loss - history.last.val_loss)))
+    return gain
+
+
+def judged_loss(history: History) -> tuple[str, float]:
+    """Returns the name and the value of the loss that shows what was learned."""
+    if unlike(history):
+        return "training", history.train_loss
+    return "validation", history.last.val_loss
+
+
+def is_falling(history: History) -> bool:
+    """Returns whether the training loss fell in the second half."""
+    end = history.last_step
+    middle, last = history.mean_loss(0.4 * end, 0.6 * end), history.mean_loss(0.9 * end, end)
+    return middle - last > NOT_FALLING * middle
+
+
+def has_memorized(history: History) -> bool:
+    """Returns whether the validation loss is far above the training loss, for no other reason.
+
+    If it rises while the training loss falls, less is enough. There is another reason if the model has not
+    read a token twice, if the held-out text is unlike the training text, or if the samples were measured
+    and nothing in them is copied.
+    """
+    last, best = history.last.val_loss, history.best.val_loss
+    if not math.isfinite(history.unigram):
+        return False
+    passes = history.passes
+    if (passes is not None and passes <= 1) or unlike(history) or _copies_nothing(history):
+        return False
+    learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
+    gap = last - history.train_loss
+    step = history.best.step
+    is_falling_alone = history.train_loss < history.mean_loss(0.9 * step, step)
+    has_risen = last - best > RISE * learned and is_falling_alone
+    return gap > LARGE_GAP * learned or (has_risen and gap > GAP * learned)
+
+
+def _copies_nothing(history: History) -> bool:
+    """Returns whether the samples of the last state were measured, and no passage in them is copied."""
+    measured = history.memorization
+    if not measured or measured.share:
+        return False
+    return measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
+
+
+def unlike(history: History) -> Verdict | None:
+    """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
+    measured, findings = history.analysis.held_out or {}, history.analysis.text or []
+    bigram = measured.get("bigram")
+    if not bigram or any(finding.kind in REPETITION for finding in findings):
+        return None
+    held_out, lowest, mean, highest = bigram
+    if held_out <= highest + UNLIKE * mean:
+        return None
+    return Verdict(
+        "unlike",
+        "Counts of pairs of tokens (bigram) in the training text predict the held-out text with "
+        f"{held_out:.3f} nats per token, and parts of the training text with {lowest:.3f} to "
+        f"{highest:.3f}. The validation loss does not show what was learned of the training text.",
+        "Set data.document_separator, so that the documents to hold out are drawn from the whole text, or "
+        "train a new run on other files.",
+    )
+
+
+def _lowest(history: History) -> tuple[float, int]:
+    """Returns the lowest mean training loss over `history.width` updates, and its step."""
+    edges = np.arange(0, history.last_step + history.width, history.width)
+    means = [
+        (float(history.losses[inside].mean()), float(history.steps[inside].mean()))
+        for low, high in pairwise(edges)
+        if (inside := (history.steps > low) & (history.steps <= high)).any()
+    ]
+    loss, step = min(means, default=(math.nan, 0.0))
+    return loss, round(step)
+
+
+def _longer(history: History) -> str:
+    if history.analysis.state == "interrupted":
+        return "Resume it: `minigpt train --resume RUN`."
+    training = history.config.training
+    epochs = f"training.epochs={2 * training.epochs}"
+    minutes = f"training.max_minutes={2 * (training.max_minutes or 0):g}"
+    if training.step_limits:
+        changes = [minutes]  # The time limit ended it.
+    elif training.max_minutes:
+        changes = [epochs, minutes]
+    else:
+        changes = [epochs]
+    settings = " ".join(f"--set {change}" for change in changes)
+    return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."
 
 
 def memorized(history: History) -> Verdict | None:

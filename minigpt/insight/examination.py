@@ -1,11 +1,14 @@
 """The examination of a run by the doctor, during training and after it."""
 
-import logging
-from collections.abc import Callable
+import math
+import shlex
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
+import minigpt
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError, failure
@@ -14,31 +17,39 @@ from minigpt.insight.baselines import (
     bigram_baseline,
     held_out_likeness,
     ngram_baselines,
-    ppmd_bits_per_byte,
-    read_texts,
 )
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
 from minigpt.insight.memorization import is_measurable, measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
-from minigpt.runs.analysis import Analysis, Baselines, Memorization, Verdict, write_analysis
+from minigpt.notices import LOGGER
+from minigpt.runs.analysis import (
+    Analysis,
+    Baselines,
+    Memorization,
+    State,
+    Verdict,
+    write_analysis,
+)
 from minigpt.runs.layout import run_error
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
+from minigpt.training.hooks import Hook
+from minigpt.training.loop import TrainingLoop
 
-# Measured on two slow cores: tokens counted, bytes whose n-grams are counted, bytes compressed by PPMd, and
+# Measured on two slow cores: tokens counted, bytes whose n-grams are counted and which PPMd compresses, and
 # products of weights and tokens by the engine, per second; the time to check a text, to compare its parts,
 # and to open a model and read its text.
-TOKENS_PER_SECOND, NGRAM_BYTES_PER_SECOND, PPMD_BYTES_PER_SECOND = 8e6, 4e5, 7e5
-PRODUCTS_PER_SECOND = 1e9
+TOKENS_PER_SECOND, NGRAM_BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 2.5e5, 1e9
 CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
 # Tokens that are drawn to measure memorization: at the end of training, and by the commands. The doctor
 # draws fewer from a large model, in about this time for each state.
 FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 
-logger = logging.getLogger(__name__)
+# Share of the training time that analysis and report may take: during training, and with the end.
+SHARE, FINAL_SHARE = 0.01, 0.05
 
 
 @dataclass(frozen=True)
@@ -81,12 +92,6 @@ def measurements(
 
     def count_ngrams(known: Analysis, epoch: int) -> Analysis:
         return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
-
-    def compress(known: Analysis, epoch: int) -> Analysis:
-        texts = read_texts(corpus, config)
-        assert texts  # They have a score of n-grams.
-        bits = ppmd_bits_per_byte(*texts)
-        return replace(known, baselines=replace(known.baselines, ppmd_bits_per_byte=bits))
 
     def compare(known: Analysis, epoch: int) -> Analysis:
         train, val = corpus.train.ids, corpus.val.ids
@@ -132,21 +137,12 @@ def measurements(
             lambda known, _: replace(known, text=check_text(corpus, config)),
             refutes="unlike",
         ),
-        # N-grams need a text in which all tokens are predicted, and PPMd one that is known exactly.
+        # They need a text in which all tokens are predicted.
         Measurement(
-            "n-grams",
+            "n-grams and PPMd",
             read / NGRAM_BYTES_PER_SECOND,
             lambda known, *_: known.baselines.ngram is None and known.baselines.bigram is not None,
             count_ngrams,
-        ),
-        Measurement(
-            "what PPMd makes of the held-out text",
-            read / PPMD_BYTES_PER_SECOND,
-            lambda known, *_: (
-                known.baselines.ppmd_bits_per_byte is None
-                and known.baselines.ngram_bits_per_byte is not None
-            ),
-            compress,
         ),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
     ]
@@ -178,7 +174,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
         except UserError as error:
             corpus, problem = None, str(error)
         if corpus is None:
-            logger.warning("%s. What needs the text is not measured.", problem)
+            LOGGER.warning("%s. What needs the text is not measured.", problem)
         else:
             known = _measured(run, corpus, known)
         verdicts = diagnose(read_history(run, known))
@@ -186,7 +182,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
             write_analysis(run.analysis_file, replace(known, verdicts=verdicts))
             write_report([run], run.report_file)
         except (OSError, UserError) as error:
-            logger.warning("%s: the results are not kept: %s", run.path, failure(error))
+            LOGGER.warning("%s: the results are not kept: %s", run.path, failure(error))
     return verdicts
 
 
@@ -197,16 +193,149 @@ def _measured(run: Run, corpus: Corpus, known: Analysis) -> Analysis:
     tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
     for measurement in measurements(run, corpus, run.config, tokens):
         if measurement.is_due(known, epoch, True):
-            logger.info("Measuring: %s.", measurement.subject)
+            LOGGER.info("Measuring: %s.", measurement.subject)
             known = measurement.measure(known, epoch)
     if run.metrics_file.is_file() and not known.positions:
         # Imports TensorFlow.
         from minigpt.training.tasks import build_task
 
-        logger.info("Measuring: the loss by position and token.")
+        LOGGER.info("Measuring: the loss by position and token.")
         task = build_task(run.config, corpus)
         task.set_model(run.load_model())
         task.loss()
         assert task.breakdown is not None
         known = replace(known, **task.breakdown.results())
     return known
+
+
+class Reporter(Hook):
+    """Examines the run after every epoch, and writes the results and the report.
+
+    Measurements that would take too long are left to `minigpt doctor`, except those that may refute a
+    verdict. An epoch is skipped if the reports would take more than `SHARE` of the training time, but
+    never the first one of a process.
+
+    Args:
+      command: how the user calls minigpt, for the suggested commands.
+
+    Attributes:
+      seconds: time spent here, in this process.
+    """
+
+    name = "report.html"
+
+    def __init__(self, command: str = "minigpt") -> None:
+        self.command = command
+        self.seconds = self._last_seconds = 0.0
+        self._analysis = Analysis()
+        self._reports_end = False
+
+    def started(self, loop: TrainingLoop) -> None:
+        self.run, self.task, self.clock = loop.run, loop.task, loop.clock
+        self.checkpointing = loop.checkpointing
+        self._reports_end = True
+        self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
+        is_new = not self.clock.step
+        known = Analysis() if is_new else self.run.analysis
+        if loop.is_over:
+            # An earlier process has ended training, and perhaps not recorded it.
+            self._reports_end = known.state != "finished"
+            self._analysis = known
+            return
+        self._analysis = replace(
+            known,
+            version=minigpt.__version__,
+            tokens_per_step=self.task.tokens_per_batch * loop.training.accumulate_steps,
+            resumed_at=[] if is_new else [*known.resumed_at, self.clock.step],
+            # It is about a state that training goes on from.
+            memorization={},
+        )
+
+    def evaluated(self, logs: dict[str, Any]) -> None:
+        loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
+        bytes_per_token = loss / math.log(2) / bits if bits else None
+        self._analysis = replace(self._analysis, bytes_per_token=bytes_per_token)
+        allowed = SHARE * self.clock.process_seconds
+        if not self.seconds or self.seconds + self._last_seconds <= allowed:
+            self.report("training")
+
+    def finished(self, run: Run, state: str) -> list[str]:
+        """Writes the last report; returns the verdicts of the doctor and what was not measured."""
+        if not self._reports_end:
+            return []
+        verdicts = self.report(cast(State, state))
+        # It would have taken too long.
+        left = [
+            each.subject
+            for each in self._measurements
+            if each.is_due(self._analysis, self.checkpointing.epoch, True)
+        ]
+        return lines_of(verdicts, left, run.path, self.command)
+
+    def report(self, state: State) -> list[Verdict]:
+        """Writes analysis.json and report.html.
+
+        Args:
+          state: "training", "finished", "interrupted" or "failed".
+        Returns:
+          The verdicts of the doctor.
+        Raises:
+          OSError: a file cannot be written.
+        """
+        start = time.perf_counter()
+        known, epoch, is_finished = self._analysis, self.checkpointing.epoch, state == "finished"
+        share = FINAL_SHARE if is_finished else SHARE
+        for measurement in self._measurements:
+            spent = self.seconds + time.perf_counter() - start
+            if (
+                measurement.is_due(known, epoch, is_finished)
+                and spent + measurement.seconds <= share * self.clock.process_seconds
+            ):
+                known = measurement.measure(known, epoch)
+        known = replace(
+            known,
+            state=state,
+            written=round(time.time(), 3),
+            planned_steps=self.clock.end,
+            **(self.task.breakdown.results() if self.task.breakdown else {}),
+        )
+        verdicts = diagnose(read_history(self.run, known))
+        for measurement in self._measurements:
+            is_accused = measurement.refutes in [verdict.id for verdict in verdicts]
+            if is_accused and measurement.is_due(known, epoch, is_finished):
+                known = measurement.measure(known, epoch)
+                verdicts = diagnose(read_history(self.run, known))
+        self._analysis = replace(known, verdicts=verdicts)
+        write_analysis(self.run.analysis_file, self._analysis)
+        write_report([self.run], self.run.report_file)
+        self._last_seconds = time.perf_counter() - start
+        self.seconds += self._last_seconds
+        return verdicts
+
+
+def lines_of(
+    verdicts: Sequence[Verdict], not_measured: Sequence[str], run: Path, command: str
+) -> list[str]:
+    """Returns a line for each verdict of the doctor, and one for what was not measured.
+
+    Args:
+      verdicts: the verdicts.
+      not_measured: subjects of measurements.
+      run: the run directory.
+      command: how the user calls minigpt.
+    """
+    lines, actions = [], set[str]()
+    for verdict in verdicts:
+        lines.append(f"Doctor: {verdict.title}. {verdict.evidence}")
+        if (action := verdict.runnable_action(run, command)) not in actions:
+            # On its own line, since it may have a command to copy.
+            lines[-1] += f"\n{action}"
+            actions.add(action)
+    lines = lines or ["Doctor: no problems found."]
+    if not_measured:
+        lines.append(
+            f"Not measured, to save time: {', '.join(not_measured)}. "
+            f"To measure {'it' if len(not_measured) == 1 else 'them'}: "
+            f"`{command} doctor {shlex.quote(str(run))}`"
+        )
+    return lines

@@ -13,8 +13,6 @@ from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
 
-_MAX_FILES_NAMED = 3
-
 
 @dataclass(frozen=True)
 class RunSummary:
@@ -116,10 +114,7 @@ def _text(config: Config) -> str:
     names = [Path(path).name or path for path in getattr(config.data, "paths", [])]
     if not names:
         return getattr(config.data, "name", config.data.source)
-    if len(names) > _MAX_FILES_NAMED:
-        names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]
-        return " and ".join([", ".join(names[:-1]), names[-1]])
-    return ", ".join(names)
+    return ", ".join(names[:2]) + (f" and {len(names) - 2:,} more" if len(names) > 2 else "")
 
 
 def _state(run: Run) -> State:

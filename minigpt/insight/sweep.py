@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,9 @@ from minigpt.errors import ArgumentProblem, UserError, as_path, gathering
 from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.run_list import RunSummary, is_run, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
+from minigpt.notices import LOGGER
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
-
-logger = logging.getLogger(__name__)
 
 
 def sweep(
@@ -52,12 +50,6 @@ def sweep(
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
-    if not isinstance(values, Mapping) or not all(
-        isinstance(name, str) and isinstance(listed, Sequence) and not isinstance(listed, str)
-        for name, listed in values.items()
-    ):
-        expected = "a mapping from settings to lists of values"
-        raise TypeError(f"`values` must be {expected}. Received: {values!r}")
     check_strings("text", text)
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
@@ -65,7 +57,7 @@ def sweep(
     for number, (path, settings) in enumerate(trials.items(), 1):
         if _summary(path).state == "finished":
             continue
-        logger.info("Run %s of %s: %s", number, len(trials), path)
+        LOGGER.info("Run %s of %s: %s", number, len(trials), path)
         arguments = ["train", "--resume", str(path)]
         if not is_run(path):
             given = {"--run": [str(path)], "--text": paths, "--set": settings}
@@ -75,14 +67,14 @@ def sweep(
         # In a process of its own: if it runs out of memory, for example, the others are still trained.
         (status,) = launch(arguments, 1)
         if status == INTERRUPTED:
-            logger.info("The same command continues the sweep.")
+            LOGGER.info("The same command continues the sweep.")
             raise Interrupted
         if status:
-            logger.warning("%s: failed; the sweep goes on", path)
+            LOGGER.warning("%s: failed; the sweep goes on", path)
     runs = sorted(map(_summary, trials), key=_score)
     if found := [run.path for run in runs if is_run(run.path)]:
         write_report(found, output / REPORT_FILE)
-        logger.info("Wrote %s", output / REPORT_FILE)
+        LOGGER.info("Wrote %s", output / REPORT_FILE)
     return runs
 
 

@@ -13,27 +13,24 @@ quotations and poems in four languages:
     U+FFFD, per million characters                100         at most 8
     mojibake, per million characters              300         at most 35; one with real mojibake 161
     control characters, per million characters    300         at most 54
-    carriage returns alone, of all line ends      5%          none
     HTML's share of the text                      5%          at most 3%
-    documents with a line in common               70%         at most 60%, settings in Vim's manual
 
-Also found, correctly: headers in all files of a project (TensorFlow), documents under several names
-(manual pages), quotations of one author with the name below each.
+Also found, correctly: documents under several names (manual pages), quotations of one author with the name
+below each.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from minigpt.config import Config, PairsConfig
+from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
 from minigpt.insight.baselines import spread_parts
 from minigpt.insight.verbatim import passage_hashes
 from minigpt.runs.analysis import Finding
-from minigpt.tokenizers import Tokenizer
 
 # The characters that stand for the bytes 0x80 to 0xBF of UTF-8, read as Latin-1 or Windows-1252.
 _CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
@@ -49,7 +46,6 @@ _REPLACEMENT = re.compile("\ufffd+")
 # Tab, line ends and form feed are in many good texts; backspace underlines. The C1 characters, from 0x80
 # on, remain of Windows-1252 that was read as Latin-1. Bells that follow each other count once.
 _CONTROL = re.compile("[\x00-\x07\x0e-\x1f\x7f-\x9f]+")
-_LONE_CR = re.compile("\r(?!\n)")
 # Characters of the text that are shown on both sides of a finding.
 _CONTEXT_CHARACTERS = 15
 
@@ -68,10 +64,6 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
-# Programs begin with such lines.
-_IMPORT = re.compile(r"(?:from|import|#include|using|package|use|require|@import)\b")
-_END_LINES = 3
-_MIN_DOCUMENTS = 20
 
 
 MAX_DUPLICATES = 0.15
@@ -81,9 +73,7 @@ MAX_COPIED_PASSAGES = 0.45
 MAX_REPLACEMENT = 100.0
 MAX_MOJIBAKE = 300.0
 MAX_CONTROL = 300.0
-MAX_LONE_CR = 0.05
 MAX_HTML = 0.05
-MAX_SHARED_LINE = 0.7
 
 # Fewer may be quoted on purpose, in any text.
 _MIN_COUNT = 10
@@ -110,23 +100,8 @@ MAX_DOCUMENTS = 20_000
 BLOCKS = 16
 
 
-@dataclass(frozen=True)
-class Passage:
-    """Text of one document.
-
-    Attributes:
-      text: the text, not empty.
-      begins: whether the document begins with it.
-      ends: whether the document ends with it.
-    """
-
-    text: str
-    begins: bool = True
-    ends: bool = True
-
-
-def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[Passage]:
-    """Returns passages of the training text: all of it, or blocks that are spread evenly over it.
+def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[str]:
+    """Returns documents and parts of documents: the training text, or blocks spread evenly over it.
 
     The first block begins with the text, the last one ends with it. The same corpus gives the same
     sample. For pairs, each source and each target is a document.
@@ -136,7 +111,7 @@ def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[Passage]:
       max_bytes: the approximate size of the sample. It has at most `MAX_TOKENS` tokens and about
         `MAX_DOCUMENTS` documents.
     """
-    part, end_id = corpus.train, corpus.tokenizer.end_id
+    part = corpus.train
     tokens = int(
         min(
             MAX_TOKENS,
@@ -147,20 +122,9 @@ def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[Passage]:
     blocks = [np.asarray(part.ids)]
     if part.tokens > tokens:
         blocks = spread_parts(part.ids, max(1, tokens // BLOCKS), BLOCKS)
-    return [passage for ids in blocks for passage in _passages(ids, end_id, corpus.tokenizer)]
-
-
-def _passages(ids: np.ndarray, end_id: int, tokenizer: Tokenizer) -> Iterator[Passage]:
-    """Yields the passages of a block of ids; the part before its first end token is part of a document."""
-    start, begins = 0, False
-    for end in [*np.flatnonzero(ids == end_id).tolist(), len(ids)]:
-        text = tokenizer.decode(ids[start:end]) if end > start else ""
-        if not begins:
-            # The block may begin inside a character.
-            text = text.lstrip("\ufffd")
-        if text:
-            yield Passage(text, begins, end < len(ids))
-        start, begins = end + 1, True
+    texts = [text for ids in blocks for text in decode_documents(ids, corpus.tokenizer)]
+    # A block may begin and end inside a character.
+    return [text.strip("\ufffd") for text in texts]
 
 
 def check_text(corpus: Corpus, config: Config) -> list[Finding]:
@@ -177,7 +141,7 @@ def check_text(corpus: Corpus, config: Config) -> list[Finding]:
     copies = list(check_duplicates(corpus, isinstance(config.data, PairsConfig)))
     # Copies of documents are repeated text, too: that is one finding. Dialogues repeat short questions.
     repetition = not copies and config.data.source != "dialogues"
-    return copies + list(check_passages(sample_text(corpus), repetition=repetition))
+    return copies + list(check_sample(sample_text(corpus), repetition))
 
 
 def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
@@ -193,14 +157,13 @@ def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
         )
 
 
-def check_passages(passages: list[Passage], repetition: bool = True) -> Iterator[Finding]:
+def check_sample(texts: list[str], repetition: bool = True) -> Iterator[Finding]:
     """Checks a sample of a text.
 
     Args:
-      passages: the sample.
+      texts: documents and parts of documents.
       repetition: whether to look for repeated lines and passages.
     """
-    texts = [passage.text for passage in passages]
     data = "".join(texts).encode()
     sample = f"a sample of {len(data):,} bytes"
     # A repetition shows only in a text that is longer than a few lines.
@@ -208,7 +171,6 @@ def check_passages(passages: list[Passage], repetition: bool = True) -> Iterator
         yield from _check_repetition(texts, data, sample)
     yield from _check_encoding(texts)
     yield from _check_boilerplate(texts, sample)
-    yield from _check_shared_line(passages)
 
 
 def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Finding]:
@@ -328,14 +290,6 @@ def _check_encoding(texts: list[str]) -> Iterator[Finding]:
         if count >= _MIN_COUNT and per_million > most:
             is_damaged = True
             yield Finding(kind, f"{per_million:,.0f} {what}, for example {_shown(example)}.")
-    count, example = _occurrences(_LONE_CR, texts)
-    line_ends = count + sum(text.count("\n") for text in texts)
-    if count >= _MIN_COUNT and count > MAX_LONE_CR * line_ends:
-        yield Finding(
-            "line_ends",
-            f"{count / line_ends:.0%} of the line ends are carriage returns without a line feed, "
-            f"for example {_shown(example)}.",
-        )
 
 
 def _occurrences(pattern: re.Pattern[str], texts: list[str]) -> tuple[int, str]:
@@ -369,42 +323,6 @@ def _check_boilerplate(texts: list[str], sample: str) -> Iterator[Finding]:
         yield Finding(
             "html",
             f"{share:.0%} of the text is HTML tags and entities, for example {_shown(markup[0])}.",
-        )
-
-
-def _check_shared_line(passages: list[Passage]) -> Iterator[Finding]:
-    """Looks for the line that most documents have among their first or last three lines.
-
-    Compared are documents of at least two lines, if there are 20 of them. Short lines and imports of
-    programs do not count.
-    """
-    found = []
-    for place in ("first", "last"):
-        counts: Counter[str] = Counter()
-        documents = 0
-        for passage in passages:
-            if not (passage.begins if place == "first" else passage.ends):
-                continue
-            lines = [line for line in map(str.strip, passage.text.splitlines()) if line]
-            if len(lines) >= 2:
-                documents += 1
-                counts.update(set(lines[:_END_LINES] if place == "first" else lines[-_END_LINES:]))
-        candidates = [
-            (n, line)
-            for line, n in counts.items()
-            if len(line) >= _LINE_CHARACTERS and _has_words(line) and not _IMPORT.match(line)
-        ]
-        if documents >= _MIN_DOCUMENTS and candidates:
-            count, line = max(candidates)
-            found.append((count / documents, count, documents, place, line))
-    share, count, documents, place, line = max(
-        found, key=lambda each: each[0], default=(0.0, 0, 0, "", "")
-    )
-    if share > MAX_SHARED_LINE:
-        yield Finding(
-            "boilerplate",
-            f"{count:,} of {documents:,} documents ({share:.0%}) have the same line among their {place} "
-            f"three: {_shown(line)}.",
         )
 
 

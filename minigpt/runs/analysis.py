@@ -90,7 +90,7 @@ class Finding:
 
     Attributes:
       kind: "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
-        "line_ends", "boilerplate" or "html".
+        "boilerplate" or "html".
       evidence: one sentence with figures and an example, without control characters.
     """
 

@@ -10,7 +10,6 @@ A checkpoint contains names, arrays and JSON only. Reading one runs no code from
 
 import hashlib
 import json
-import logging
 import math
 import os
 import re
@@ -25,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from minigpt.notices import LOGGER
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.storage.atomic import atomic_folder, remove_abandoned, scratch_folder
 from minigpt.storage.files import read_file, sha256_of
@@ -32,7 +32,6 @@ from minigpt.storage.files import read_file, sha256_of
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
 
-_logger = logging.getLogger(__name__)
 
 # The names of a record are the keys of the manifest and part of its format.
 Count = Annotated[int, Field(ge=0)]
@@ -202,7 +201,7 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
         read = _read_undamaged(folder / best.checkpoint)
         checkpoint, is_replacement = read or checkpoint, is_replacement or read is None
     if is_replacement:
-        _logger.warning("%s: used instead", checkpoint.path)
+        LOGGER.warning("%s: used instead", checkpoint.path)
     return checkpoint
 
 
@@ -225,7 +224,7 @@ def _read_undamaged(path: Path) -> Checkpoint | None:
     try:
         return read_checkpoint(path)
     except BrokenCheckpointError as error:
-        _logger.warning("%s: was damaged and is ignored: %s", path, error)
+        LOGGER.warning("%s: was damaged and is ignored: %s", path, error)
         return None
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import http.client
-import logging
 import re
 import urllib.parse
 import urllib.request
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.files import cache_folder, sha256_of
 
@@ -22,8 +22,6 @@ TIMEOUT_SECONDS = 60
 # is compared only after the last byte.
 MAX_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
-
-logger = logging.getLogger(__name__)
 
 
 def download(url: str, sha256: str) -> Path:
@@ -47,7 +45,7 @@ def download(url: str, sha256: str) -> Path:
     if path.is_file() and sha256_of(path) == sha256:
         return path
 
-    logger.info("downloading %s", url)
+    LOGGER.info("downloading %s", url)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as unfinished:
         actual = _transfer(url, unfinished)

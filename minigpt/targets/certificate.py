@@ -8,7 +8,6 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
-import logging
 import math
 import os
 import platform
@@ -19,6 +18,7 @@ import minigpt
 from minigpt.environment import hide_tensorflow_log, install_command
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import GPT
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
@@ -40,7 +40,6 @@ CERTIFICATE_FILE = "certificate.json"
 # almost equally probable.
 _DIFFERENT_ANSWERS = 0.1
 _MOST_CHARACTERS = 200
-logger = logging.getLogger(__name__)
 
 
 def verify_export(path: Path, run: Run) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> N
         write_certificate(run.certificates_folder / file_name, {"name": name, **certificate})
     except OSError as error:
         reason = error.strerror or error
-        logger.warning("The report of %s will not show this certificate: %s", run.path, reason)
+        LOGGER.warning("The report of %s will not show this certificate: %s", run.path, reason)
 
 
 def certificate_path(export: Path) -> Path:

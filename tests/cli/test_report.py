@@ -58,12 +58,12 @@ def test_an_own_report_that_cannot_be_written(runs):
     assert line.startswith("minigpt: a/report.html: ")
 
 
-def test_a_run_without_verdicts_is_examined_once(tiny_run, tmp_path):
+def test_the_doctor_measures_what_training_has_not(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.path, tmp_path / "run")
     by_training = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
     for file in ("analysis.json", "steps.jsonl", "report.html"):
         (run / file).unlink()
-    done = called("report", "run", cwd=tmp_path)
+    done = called("doctor", "run", cwd=tmp_path)
     assert "Measuring: memorization." in done.stderr
     report = ReportFile(run / "report.html").run
     assert report["verdicts"] is not None and report["baselines"]["ppmd_bits_per_byte"] > 0
@@ -75,7 +75,7 @@ def test_a_run_without_verdicts_is_examined_once(tiny_run, tmp_path):
         assert [group["loss"] for group in report[key]] == pytest.approx(
             [group["loss"] for group in by_training[key]], abs=2e-4
         )
-    assert "Measuring" not in called("report", "run", cwd=tmp_path).stderr
+    assert "Measuring" not in called("doctor", "run", cwd=tmp_path).stderr
 
 
 def test_what_cannot_be_measured_is_said(tiny_run, tmp_path):
@@ -83,6 +83,5 @@ def test_what_cannot_be_measured_is_said(tiny_run, tmp_path):
     (run / "analysis.json").unlink()
     corpus = json.loads((run / "corpus.json").read_text(encoding="utf-8"))
     (run / "corpus.json").write_text(json.dumps(corpus | {"fingerprint": "0" * 64}))
-    done = called("report", "run", cwd=tmp_path)
-    assert done.stdout == "Wrote run/report.html\n"
+    done = called("doctor", "run", cwd=tmp_path)
     assert "run: " in done.stderr

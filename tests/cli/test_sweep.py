@@ -124,8 +124,6 @@ def test_a_sweep(folder, trainer):
 @pytest.mark.parametrize(
     ("values", "more", "error", "name"),
     [
-        ({"training.seed": 3}, {}, TypeError, "values"),
-        ([("training.seed", [3])], {}, TypeError, "values"),
         ({}, {}, UserError, "values"),
         ({"training.seed": []}, {}, UserError, "training.seed"),
         ({"training.seed": [3]}, {"text": "book.txt"}, TypeError, "text"),

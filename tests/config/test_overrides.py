@@ -61,7 +61,7 @@ def test_another_override_of_the_former_kind_is_kept_and_reported():
     with pytest.raises(UserError) as caught:
         load_config("vaswani_eng_deu", overrides)
     (line,) = caught.value.problems
-    assert line.startswith("training.label_smoothing = 0.2: should be 0")
+    assert "training.label_smoothing = 0.2" in line and "should be 0" in line
     assert load_config("vaswani_eng_deu", overrides[1:]).sampling.beams == 3
 
 
@@ -92,5 +92,5 @@ def test_none_unsets_a_value(tmp_path):
         load_config({"training": {"clip_norm": None, "max_minutes": None}}),
     ):
         assert config.training.clip_norm is config.training.max_minutes is None
-    with pytest.raises(UserError, match=r"training\.epochs = 'none': should be a valid integer"):
+    with pytest.raises(UserError, match=r"training\.epochs = 'none'.*should be a valid integer"):
         load_config(None, ["training.epochs=none"])

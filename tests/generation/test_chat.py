@@ -5,6 +5,8 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
+from minigpt.generation.step_models import CachedGPT
+from tests.settings import NEVER_COMPILED
 
 QUESTION = {"role": "user", "content": "A has six. A?"}
 DIALOGUE = [QUESTION, {"role": "assistant", "content": "six."}, {"role": "user", "content": "B?"}]
@@ -12,7 +14,11 @@ DIALOGUE = [QUESTION, {"role": "assistant", "content": "six."}, {"role": "user",
 
 @pytest.fixture(scope="module")
 def chat_model(chat_run) -> minigpt.TextModel:
-    return minigpt.load(chat_run)
+    model = minigpt.load(chat_run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
+        assert not model._decoder.model.jit_compile
+    return model
 
 
 @pytest.fixture(scope="module")

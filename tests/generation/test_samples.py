@@ -57,8 +57,8 @@ def test_the_export_gives_the_text_of_python(opened, signatures, case):
 def test_the_pieces_of_a_stream_join_to_the_text(opened_without_xla, settings):
     opened = opened_without_xla
     for prompt in PROMPTS:
-        pieces = list(opened.stream(prompt, 32, top_k=0, **settings))
-        assert "".join(pieces) == opened.generate(prompt, 32, top_k=0, **settings)[0]
+        pieces = list(opened.stream(prompt, 20, top_k=0, **settings))
+        assert "".join(pieces) == opened.generate(prompt, 20, top_k=0, **settings)[0]
         assert all(pieces)
     assert len(pieces) > 5 or "stop" in settings
 

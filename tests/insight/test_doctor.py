@@ -172,15 +172,15 @@ def test_what_was_read_once_is_not_memorized():
 
 
 # As measured in tiny Shakespeare that ends in German, and in tiny Shakespeare.
-OTHER_LANGUAGE = {"unigram": [3.447, 3.241, 3.28, 3.327], "bigram": [3.21, 2.444, 2.463, 2.478]}
-SAME_LANGUAGE = {"unigram": [3.341, 3.276, 3.34, 3.414], "bigram": [2.482, 2.466, 2.484, 2.523]}
+OTHER_LANGUAGE = {"bigram": [3.21, 2.444, 2.463, 2.478]}
+SAME_LANGUAGE = {"bigram": [2.482, 2.466, 2.484, 2.523]}
 FINDING = {"kind": "repeated_text", "evidence": "50% is repeated."}
 
 
 def test_held_out_text_that_is_unlike_the_training_text():
     (verdict,) = diagnose(history(saturating(1.6), analysis={"held_out": OTHER_LANGUAGE}))
     assert verdict.id == "unlike" and "data.document_separator" in verdict.action
-    for figure in ("3.210", "2.444 to 2.478", "3.447", "3.241 to 3.327"):
+    for figure in ("3.210", "2.444 to 2.478"):
         assert figure in verdict.evidence
     for nothing in (SAME_LANGUAGE, {}):
         assert ids(saturating(1.6), analysis={"held_out": nothing}) == []

@@ -9,14 +9,14 @@ import pytest
 from minigpt.corpus.sources import python_library, stories
 from minigpt.insight.baselines import held_out_likeness
 from minigpt.insight.doctor import diagnose
-from minigpt.insight.text_checks import BLOCKS, Passage, check_text
+from minigpt.insight.text_checks import BLOCKS, check_text
 from tests.insight.histories import history, saturating
 from tests.insight.test_text_checks import documents, kinds, opened
 
 pytestmark = pytest.mark.slow
 
 
-def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
+def blocks_of(texts: list[str], size: int = 125_000) -> list[str]:
     """At most 2 MB of texts, in blocks."""
     joined = "\0".join(texts)
     if len(joined) <= BLOCKS * size:
@@ -24,8 +24,7 @@ def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
     passages = []
     for start in np.linspace(0, len(joined) - size, BLOCKS).astype(int):
         parts = joined[start : start + size].split("\0")
-        last = len(parts) - 1
-        passages += [Passage(t, i > 0, i < last) for i, t in enumerate(parts) if t]
+        passages += filter(None, parts)
     return passages
 
 

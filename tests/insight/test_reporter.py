@@ -73,7 +73,7 @@ def test_a_training_on_two_languages_is_not_accused_of_memorizing(
     tmp_path, monkeypatch, without_xla, no_export
 ):
     """What refutes the verdict is measured, however short training was."""
-    monkeypatch.setattr("minigpt.insight.reporter.SHARE", 1e-9)
+    monkeypatch.setattr("minigpt.insight.examination.SHARE", 1e-9)
     draw = random.Random(0)
     english, german = (
         " ".join(draw.choice(words.split()) for _ in range(count)) + "."

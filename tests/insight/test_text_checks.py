@@ -10,9 +10,8 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.insight.text_checks import (
     BLOCKS,
-    Passage,
     _copied_passages,
-    check_passages,
+    check_sample,
     check_text,
     sample_text,
 )
@@ -45,15 +44,15 @@ def paragraphs(count: int, seed: int = 0) -> list[str]:
     return ["\n".join(sentences[5 * i : 5 * i + 5]) for i in range(count)]
 
 
-def documents(*texts: str) -> list[Passage]:
-    return [Passage(text) for text in texts]
+def documents(*texts: str) -> list[str]:
+    return list(texts)
 
 
-def kinds(passages: list[Passage]) -> list[str]:
-    return [finding.kind for finding in check_passages(passages)]
+def kinds(passages: list[str]) -> list[str]:
+    return [finding.kind for finding in check_sample(passages)]
 
 
-def mixed(texts: list[str], damage, share: float = 0.5) -> list[Passage]:
+def mixed(texts: list[str], damage, share: float = 0.5) -> list[str]:
     """Texts of which some are damaged."""
     return documents(
         *(damage(text) if i < share * len(texts) else text for i, text in enumerate(texts))
@@ -82,7 +81,7 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_good_texts(name):
-    assert list(check_passages(GOOD[name])) == []
+    assert list(check_sample(GOOD[name])) == []
 
 
 def double_encoded(text: str, encoding: str = "cp1252") -> str:
@@ -126,7 +125,6 @@ BAD = {
         "control_characters",
         documents("\n".join(f"\x1b[31mERROR\x1b[0m {s}" for s in prose(300))),
     ),
-    "Macintosh": ("line_ends", documents(*(p.replace("\n", "\r") for p in paragraphs(90)))),
     "Gutenberg": (
         "boilerplate",
         documents("*** START OF THE PROJECT GUTENBERG EBOOK MOBY DICK ***\n" + "\n".join(paragraphs(90))),
@@ -135,10 +133,6 @@ BAD = {
         "html",
         documents(*(f'<div class="post"><p>{s}</p></div>' for s in prose(300))),
     ),
-    "headers": (
-        "boilerplate",
-        documents(*(f"Copyright 2024 Example Incorporated.\n\n{p}" for p in paragraphs(90))),
-    ),
 }  # fmt: skip
 
 
@@ -146,7 +140,7 @@ BAD = {
 def test_bad_texts(name):
     kind, passages = BAD[name]
     assert set(kinds(passages)) == {kind}
-    for finding in check_passages(passages):
+    for finding in check_sample(passages):
         assert finding.evidence.isprintable()
         assert any(character.isdigit() for character in finding.evidence)
 
@@ -204,9 +198,7 @@ def test_duplicates_of_pairs(tmp_path):
 def test_all_of_a_short_text_is_sampled(tmp_path, kind):
     texts = [text + " é☃" for text in paragraphs(30)]
     corpus, _ = opened(tmp_path, "|".join(texts), "|", kind)
-    passages = sample_text(corpus)
-    assert all(passage.begins and passage.ends for passage in passages)
-    sampled = [passage.text for passage in passages]
+    sampled = sample_text(corpus)
     assert len(sampled) == corpus.train.documents and set(sampled) < set(texts)
 
 
@@ -217,15 +209,10 @@ def test_blocks_of_a_long_text(tmp_path, kind):
     texts = [f"{text} {''.join(rare[i % 200])}" for i, text in enumerate(paragraphs(300))]
     corpus, _ = opened(tmp_path, "|".join(texts), "|", kind)
     passages = sample_text(corpus, max_bytes=20_000)
-    sampled = "".join(passage.text for passage in passages)
+    sampled = "".join(passages)
     assert 15_000 < len(sampled.encode()) <= 21_000
     assert "\ufffd" not in sampled
-    assert passages[-1].ends and texts[-1].endswith(passages[-1].text) == (
-        corpus.train.ids[-2] == corpus.tokenizer.encode(texts[-1])[-1]
-        and passages[-1].text in texts[-1]
-    )
-    whole = [passage.text for passage in passages if passage.begins and passage.ends]
-    assert whole and set(whole) <= set(texts)
-    positions = [next(i for i, t in enumerate(texts) if passage.text in t) for passage in passages]
+    assert len(set(passages) & set(texts)) > 3
+    positions = [next(i for i, t in enumerate(texts) if passage in t) for passage in passages]
     assert len(np.unique(np.array(positions) * BLOCKS // 300)) >= BLOCKS - 2
     assert sample_text(corpus, max_bytes=20_000) == passages

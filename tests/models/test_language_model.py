@@ -43,7 +43,7 @@ def test_a_step_equals_that_of_keras(build, tie, smoothing):
         mean = "mean_with_sample_weight"
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         loss = SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain
-        model.compile("sgd", loss=loss, jit_compile=False)
+        model.compile("sgd", loss=loss, run_eagerly=True)
         assert model.uses_chunked_loss
         model.uses_chunked_loss = chunked
         losses.append(model.train_on_batch(*batch, return_dict=True)["loss"])

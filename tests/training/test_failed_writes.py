@@ -65,7 +65,7 @@ def test_no_extra_of_a_run_ends_its_training(tiny_file, tmp_path, monkeypatch):
     reason = r"KeyError: 'gain\\nof attention' \(.*\.py, line \d+\)"
     for name in (
         "minigpt.targets.gguf.run_file.write_portable",
-        "minigpt.insight.reporter.write_report",
+        "minigpt.insight.examination.write_report",
         "minigpt.targets.run_files.build_text_module",
     ):
         monkeypatch.setattr(name, broken)

@@ -4,7 +4,6 @@ The template is rendered for dialogues whose messages are marks. What is around 
 """
 
 import json
-import logging
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.targets.huggingface import rendering
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.base import read_file
@@ -30,7 +30,6 @@ _DIALOGUES = (
     ("ua", _MARKS, False),
     ("uau", _TEXTS, True),
 )
-logger = logging.getLogger(__name__)
 
 
 def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
@@ -50,7 +49,7 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
                 template = f"{{%- set {name} = {json.dumps(text)} %}}{template}"
         return tokenizer.with_chat(chat_format(template, tokenizer))
     except UserError as error:
-        logger.warning("%s: imported without its chat template: %s", folder, error)
+        LOGGER.warning("%s: imported without its chat template: %s", folder, error)
         return tokenizer
 
 

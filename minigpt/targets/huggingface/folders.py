@@ -10,6 +10,7 @@ from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig,
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT, build_gpt
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
@@ -28,7 +29,6 @@ OWN_FOLDER = "minigpt_tokenizer"
 # To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
 # its block; the first is the one with which a model of no known architecture is compared.
 ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
-logger = logging.getLogger(__name__)
 
 
 def architecture_of_model(config: TransformerConfig) -> Architecture:
@@ -153,7 +153,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
     tokenizer = read_tokenizer(folder, vocab_size, end_id)
     shapes = architecture.tensor_shapes(described, vocab_size)
     with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
-        logger.log(level, "reading %s", folder)
+        LOGGER.log(level, "reading %s", folder)
         model = build_gpt(described, vocab_size)
         architecture.assign(model, read)
     return model, tokenizer, described

@@ -2,8 +2,7 @@
 
 import pytest
 
-from minigpt.insight.report.report import run_facts
-from minigpt.insight.report.values import setting_rows
+from minigpt.insight.report.report import run_facts, setting_rows
 from tests.insight.report.report_runs import write_records
 
 
