@@ -175,10 +175,8 @@ class Run:
         """
         try:
             return {"fingerprint": json.loads(read_file(self.corpus_file))["fingerprint"]}
-        except OSError as error:
-            raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(f"{self.corpus_file}: damaged or missing: {error}") from None
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -128,8 +128,9 @@ def test_controls_that_cannot_be_used(model):
         model.generate("Ana", beams=2, logits_processor=same)
 
 
-def test_a_processor_may_use_the_model_itself(model):
-    """Also another thread may, between two steps."""
+def test_a_processor_may_use_the_model_itself(tiny_run):
+    """Also another thread may, between two steps: the engine has one state."""
+    model = minigpt.load_portable(tiny_run.portable_file)
     expected = model.generate(["Ana", "Béla"], 5)
     other = threading.Thread(target=lambda: model.generate("Dirk", 15))
     other.start()
@@ -180,15 +181,16 @@ def test_embeddings_are_means_of_the_latents(model, opened_without_xla):
         model.embed([5])
 
 
-def test_the_examples_of_the_documentation(opened_without_xla):
+def test_the_examples_of_the_documentation(tiny_run):
     from tests.test_documentation import ROOT
 
     page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
     section = page.split("### Logits processors")[1].split("**`minigpt.load_portable")[0]
     codes = [part.split("```")[0] for part in section.split("```python\n")[1:]]
     assert len(codes) == 2
-    values = {"model": opened_without_xla}
+    model = minigpt.load_portable(tiny_run.portable_file)
+    values = {"model": model}
     for code in codes:
         exec(code, values)
-    ids = opened_without_xla.samples("Ana", 20, logits_processor=values["no_repetition"])[0].tokens
+    ids = model.samples("Ana", 20, logits_processor=values["no_repetition"])[0].tokens
     assert all(a != b for a, b in itertools.pairwise(ids))
