@@ -9,8 +9,8 @@ import shutil
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from glob import glob
 from pathlib import Path
 
@@ -31,32 +31,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class SharedContext:
-    """A change of the process: entered by the first of several threads, left with the last one.
-
-    Args:
-      change: returns the context manager that makes the change and reverts it.
-    """
-
-    def __init__(self, change: Callable[[], AbstractContextManager[None]]) -> None:
-        self._change = change
-        self._lock = threading.Lock()
-        self._users = 0
-        self._stack = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                self._stack.enter_context(self._change())
-            self._users += 1
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._stack.close()
 
 
 @contextmanager
@@ -106,17 +80,29 @@ def _flush_stderr() -> None:
         sys.stderr.flush()
 
 
-_shared_filter = SharedContext(_filtered_stderr)
+_lock, _users, _redirection = threading.Lock(), 0, ExitStack()
 
 
-def hide_tensorflow_log() -> AbstractContextManager[None]:
+@contextmanager
+def hide_tensorflow_log() -> Iterator[None]:
     """Drops TensorFlow's log lines from standard error.
 
     Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
     descriptor belongs to the process: while several threads are in the block, it is redirected once, and
     restored when the last one leaves.
     """
-    return _shared_filter
+    global _users
+    with _lock:
+        if not _users:
+            _redirection.enter_context(_filtered_stderr())
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if not _users:
+                _redirection.close()
 
 
 def open_closed_streams() -> None:

@@ -12,7 +12,7 @@ from minigpt.cli.command import TextOption, option_names
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
-from minigpt.distribution.cluster import is_first_worker
+from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
@@ -114,7 +114,7 @@ def new_settings(
         settings = load_new_config(config, overrides, text)
     with gathering(problems):
         # The first of several workers creates it.
-        if run and is_first_worker():
+        if run and worker_place()[0] == 0:
             check_new_run(run)
     if problems:
         # A wrong setting should not hide problems of the paths.

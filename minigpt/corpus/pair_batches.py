@@ -133,7 +133,7 @@ class Buckets:
             )
         lengths = pairs.source_lengths, pairs.target_lengths
         longest = [
-            (part, *(int(of_side[part].max()) for of_side in lengths))
+            (part, int(lengths[0][part].max()), int(lengths[1][part].max()))
             for part in _split_by_length(pairs, indices, max_buckets)
         ]
         padded = sum(len(part) * (source + target) for part, source, target in longest)

@@ -55,7 +55,7 @@ class TextFiles:
 
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = (
-        *(".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow"),
+        *(".txt", ".md", *(suffix for suffix in rows.READERS if suffix != ".json")),
         *map(
             "".join, itertools.product((".txt", ".md", ".jsonl", ".csv", ".tsv"), rows.COMPRESSIONS)
         ),

@@ -58,22 +58,14 @@ def find_cluster(workers: int | str = "auto") -> Cluster | None:
     return cluster if found > 1 else None
 
 
-def is_first_worker() -> bool:
-    """Returns whether this process writes files: it trains alone, or is the first of several workers.
+def worker_place() -> tuple[int, int]:
+    """Returns the number of this worker and that of all; (0, 1) for one that trains alone.
+
+    It needs no TensorFlow, which `find_cluster` needs to list Slurm's nodes.
 
     Raises:
       UserError: TF_CONFIG cannot be used.
     """
-    return _place()[0] == 0
-
-
-def is_alone() -> bool:
-    """Returns whether there is no other worker. Raises a `UserError` if TF_CONFIG cannot be used."""
-    return _place()[1] == 1
-
-
-def _place() -> tuple[int, int]:
-    """Returns the number of this worker and that of all, without TensorFlow, which lists Slurm's nodes."""
     if "TF_CONFIG" in os.environ:
         cluster = _from_tf_config()
         return (cluster.index, len(cluster.addresses)) if cluster else (0, 1)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.config import TrainingConfig
 from minigpt.corpus.token_store import Corpus
-from minigpt.distribution.cluster import Cluster, find_cluster, is_alone, is_first_worker
+from minigpt.distribution.cluster import Cluster, find_cluster, worker_place
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.replicas import Replicas
@@ -48,21 +48,17 @@ class Devices(Strategy):
     replicas: Replicas | None
 
     def __init__(self) -> None:
-        self.is_first, self.is_alone = is_first_worker(), is_alone()
+        index, workers = worker_place()
+        self.is_first, self.is_alone = index == 0, workers == 1
         self.replicas = None
-        # Whether the other workers, or this one, are between a step and the next agreement.
+        # Whether the other workers agree next, and do not compute a step before.
         self._others_wait = False
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
-        name = self.set_up(config)
+        name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
         with lost_workers(self.replicas):
             yield name
-
-    def set_up(self, config: TrainingConfig) -> str:
-        """Calls `set_up_replicas`, which lists the errors, and returns the name of the devices."""
-        name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
-        return name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
         """Checks that all workers train the same model on the same text with the same version.
@@ -191,7 +187,9 @@ class Devices(Strategy):
         )
         if failed:
             raise UserError("training has ended, because another worker failed; see its message")
-        self._others_wait = True
+        # The end of the epoch is agreed on next, before another step.
+        saving = loop.checkpointing
+        self._others_wait = bool(stop) or saving.batch == saving.batches_per_epoch
         if end != limits.end(step):
             limits.change(step, int(end))
         model.stop_training = bool(stop)

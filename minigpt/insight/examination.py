@@ -195,16 +195,6 @@ def _measured(run: Run, corpus: Corpus, known: Analysis) -> Analysis:
         if measurement.is_due(known, epoch, True):
             LOGGER.info("Measuring: %s.", measurement.subject)
             known = measurement.measure(known, epoch)
-    if run.metrics_file.is_file() and not known.positions:
-        # Imports TensorFlow.
-        from minigpt.training.tasks import build_task
-
-        LOGGER.info("Measuring: the loss by position and token.")
-        task = build_task(run.config, corpus)
-        task.set_model(run.load_model())
-        task.loss()
-        assert task.breakdown is not None
-        known = replace(known, **task.breakdown.results())
     return known
 
 

@@ -11,7 +11,7 @@ from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
 from minigpt.training.messages import parameters_by_part, summary_lines, training_seconds
-from minigpt.training.start import new_training
+from minigpt.training.start import initial_model, new_training
 from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
 
@@ -64,7 +64,7 @@ def plan(
     task = build_task(start.config, corpus)
     train, val, tokenizer = corpus.train, corpus.val, corpus.tokenizer
     with enough_memory(task.config, tokenizer.vocab_size):
-        model = start.build_model(task)
+        model = initial_model(task)
     for line in start.chosen:
         LOGGER.info("%s", line)
     seconds = training_seconds(task, model)

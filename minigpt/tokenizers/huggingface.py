@@ -131,11 +131,9 @@ def read_gpt2(
     splitting = splitting_of(path, described)
     try:
         vocab, merges = described["model"]["vocab"], described["model"]["merges"]
-        pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
-        tokens, pairs = (
-            {str(t): int(i) for t, i in vocab.items()},
-            [(str(a), str(b)) for a, b in pairs],
-        )
+        tokens = {str(token): int(i) for token, i in vocab.items()}
+        split = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
+        pairs = [(str(a), str(b)) for a, b in split]
         # Tokens that are not special are searched for in the normalized text, if nothing else is said.
         added = read_added_tokens(
             [

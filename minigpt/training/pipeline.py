@@ -29,7 +29,7 @@ from minigpt.training.console import new_console, show
 from minigpt.training.failures import report_failed_writes
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.start import new_training, resumed_training
+from minigpt.training.start import initial_model, new_training, resumed_training
 from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
@@ -84,7 +84,7 @@ def train(
         contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size, replicas))
 
         # 3. Model.
-        model = strategy.build_model(partial(start.build_model, task))
+        model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
         strategy.compile(task, model)
         # Not before the text and all settings are known to be usable.
         for line in start.chosen:

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from minigpt.config import Config, TrainingConfig, load_config
+from minigpt.config import Config, TokenizerConfig, TrainingConfig, TransformerConfig, load_config
 from minigpt.config.loading import FORMAT
 from minigpt.corpus.fit import choose_settings
 from minigpt.corpus.token_store import Corpus, open_corpus
@@ -27,6 +27,7 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.layout import (
     check_new_run,
+    check_run,
     checkpoint_paths,
     new_run_path,
     remove_epoch_files,
@@ -38,36 +39,22 @@ from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, known_run_corpus
 from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.checkpointing import Checkpointing
-from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
 
 # Settings of [training] that may change. All settings of [sampling] may change. The other settings
 # determine the weights and the optimizer's state.
 CHANGEABLE = {
-    "epochs",
-    "max_minutes",
-    "learning_rate",
-    "schedule",
-    "min_learning_rate",
-    "warmup_steps",
-    "adam_beta_2",
-    "adam_epsilon",
-    "weight_decay",
-    "clip_norm",
-    "label_smoothing",
-    "eval_every_steps",
-    "sample_every_steps",
-    "early_stopping_patience",
-    "checkpoint_every_steps",
-    "checkpoint_every_seconds",
-    "keep_checkpoints",
-    "keep_epochs",
-    "tensorboard",
-    "device",
-    "devices",
-    "workers",
-    "jit_compile",
-    "deterministic",
+    *("epochs", "max_minutes", "learning_rate", "schedule", "min_learning_rate", "warmup_steps"),
+    *("adam_beta_2", "adam_epsilon", "weight_decay", "clip_norm", "label_smoothing"),
+    *("eval_every_steps", "sample_every_steps", "early_stopping_patience"),
+    *("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "keep_epochs"),
+    *("tensorboard", "device", "devices", "workers", "jit_compile", "deterministic"),
+}
+# Settings of [model] that may differ from those of the run that training starts from: they affect training
+# only, or only set other settings.
+OWN_SETTINGS = {
+    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
+    "standard_parts",
 }
 
 
@@ -77,7 +64,6 @@ class Start:
 
     Attributes:
       config: the settings.
-      given: the settings before any were chosen for the text.
       run: the run that is resumed, locked for this process; None for a new run.
       checkpoint: the state to resume from; None for the first step.
       path: the directory of a new run; `runs/NAME-N` if None.
@@ -86,7 +72,6 @@ class Start:
     """
 
     config: Config
-    given: Config
     run: Run | None = None
     checkpoint: Checkpoint | None = None
     path: Path | None = None
@@ -100,18 +85,10 @@ class Start:
           UserError: the text cannot be used, or has changed since the run began.
         """
         if self.run is None:
-            source = source_run(self.config.training.init_from)
+            source = source_run(self.config)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
         return known_run_corpus(self.run)
-
-    def build_model(self, task: Task) -> keras.Model:
-        """Returns the model before its first step. A checkpoint is not restored yet.
-
-        Raises:
-          UserError: the run to start from has no model that can be used.
-        """
-        return initial_model(task, is_resumed=self.checkpoint is not None)
 
     @contextmanager
     def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
@@ -195,12 +172,12 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    given, (config, chosen) = config, choose_settings(config, measures_speed=is_alone)
-    if source := source_run(config.training.init_from):
+    config, chosen = choose_settings(config, measures_speed=is_alone)
+    if source := source_run(config):
         config = with_sizes_of(source, config)
     else:
         check_trains_all_positions(config)
-    return Start(config, given, path=path, name=name, chosen=tuple(chosen))
+    return Start(config, path=path, name=name, chosen=tuple(chosen))
 
 
 def check_trains_all_positions(config: Config) -> None:
@@ -211,6 +188,65 @@ def check_trains_all_positions(config: Config) -> None:
             f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
             "model.position = 'learned' and without training.init_from, later positions are never trained"
         )
+
+
+def source_run(config: Config) -> Run | None:
+    """Returns the run that `training.init_from` names, all of whose weights or LoRA are trained; or None.
+
+    Raises:
+      UserError: the run does not exist.
+    """
+    if (name := config.training.init_from) is None:
+        return None
+    check_run(Path(name), "training.init_from")
+    return Run(name)
+
+
+def with_sizes_of(run: Run, config: Config) -> Config:
+    """Returns settings with the sizes and the tokenizer of the run that training starts from.
+
+    Raises:
+      UserError: a setting contradicts the run; one line each.
+    """
+    path, run_config = run.path, run.config
+    if kinds := [k for k in (run_config.model.kind, config.model.kind) if k != "gpt"]:
+        raise UserError(
+            f"training.init_from = {config.training.init_from!r}: model.kind = {kinds[0]!r} cannot be "
+            "fine-tuned; should be a run of kind 'gpt', trained on text"
+        )
+    problems = _contradictions(config.model, run_config.model.resolved(), "model", path)
+    problems += _contradictions(config.tokenizer, run_config.tokenizer, "tokenizer", path)
+    if problems:
+        raise UserError(*problems)
+    changes = {
+        name: getattr(config.model, name) for name in OWN_SETTINGS & config.model.model_fields_set
+    }
+    return config.model_copy(
+        update={
+            "model": run_config.model.resolved().model_copy(update=changes),
+            "tokenizer": run_config.tokenizer,
+            "training": config.training.model_copy(update={"init_from": str(path.absolute())}),
+        }
+    )
+
+
+def _contradictions(
+    requested: TransformerConfig | TokenizerConfig,
+    existing: TransformerConfig | TokenizerConfig,
+    section: str,
+    path: Path,
+) -> list[str]:
+    """Returns a line for every setting that was set and differs from the run's."""
+    problems = []
+    for name in type(requested).model_fields:
+        value, expected = getattr(requested, name), getattr(existing, name, None)
+        is_set = name in requested.model_fields_set - OWN_SETTINGS and value is not None
+        if is_set and value != expected:
+            problems.append(
+                f"{section}.{name} = {value!r}: training.init_from = {str(path)!r} has {expected!r}; "
+                "should be equal or left out"
+            )
+    return problems
 
 
 @contextmanager
@@ -237,7 +273,7 @@ def resumed_training(
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
     with run_lock(run.path) if is_first else nullcontext():
-        given = config = load_config(run.config_file, overrides)
+        config = load_config(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
         previous = load_config(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
@@ -248,7 +284,7 @@ def resumed_training(
             kept = keeps_limits(checkpoint, config)
             limits = checkpoint.progress.given_plan if kept else []
             config = config.with_training(step_limits=limits)
-        yield Start(config, given, run, checkpoint)
+        yield Start(config, run, checkpoint)
 
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
@@ -357,9 +393,9 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
       UserError: the run to start from has no model that can be used.
     """
     config = task.config
-    source = None if is_resumed else source_run(config.training.init_from)
+    source = None if is_resumed else source_run(config)
     # Loaded first: initial values depend on what was built before.
-    finished = load_gpt(source) if source else None
+    finished = source.load_model() if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
     if finished:
         copy_weights(finished, model)

@@ -60,21 +60,12 @@ def test_an_own_report_that_cannot_be_written(runs):
 
 def test_the_doctor_measures_what_training_has_not(tiny_run, tmp_path):
     run = shutil.copytree(tiny_run.path, tmp_path / "run")
-    by_training = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
     for file in ("analysis.json", "steps.jsonl", "report.html"):
         (run / file).unlink()
     done = called("doctor", "run", cwd=tmp_path)
     assert "Measuring: memorization." in done.stderr
     report = ReportFile(run / "report.html").run
     assert report["verdicts"] is not None and report["baselines"]["ppmd_bits_per_byte"] > 0
-    # Both are about the same model: the last epoch is the best one.
-    for key in ("positions", "frequencies"):
-        assert [group["tokens"] for group in report[key]] == [
-            group["tokens"] for group in by_training[key]
-        ]
-        assert [group["loss"] for group in report[key]] == pytest.approx(
-            [group["loss"] for group in by_training[key]], abs=2e-4
-        )
     assert "Measuring" not in called("doctor", "run", cwd=tmp_path).stderr
 
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
-from minigpt.distribution.devices import Devices
+from minigpt.distribution.cluster import Cluster, find_cluster, worker_place
 from minigpt.errors import UserError
 
 ADDRESSES = ["a:1", "b:2", "c:3"]
@@ -36,7 +35,7 @@ def set_slurm(monkeypatch, nodes: str, tasks: str, count: int, rank: int, node: 
 def test_alone():
     assert find_cluster() is None
     assert find_cluster(1) is None
-    assert is_first_worker()
+    assert worker_place() == (0, 1)
 
 
 def test_tf_config(monkeypatch):
@@ -44,14 +43,14 @@ def test_tf_config(monkeypatch):
     cluster = find_cluster(3)
     assert cluster == Cluster(tuple(ADDRESSES), 2)
     assert cluster.name(1) == "worker 1 (b:2)"
-    assert not is_first_worker()
+    assert worker_place() == (2, 3)
 
 
 @pytest.mark.parametrize("kind, index, place", [("chief", 0, 0), ("worker", 1, 2)])
 def test_a_chief_is_the_first_worker(monkeypatch, kind, index, place):
     set_tf_config(monkeypatch, {"chief": ["a:1"], "worker": ["b:2", "c:3"]}, kind, index)
     assert find_cluster() == Cluster(tuple(ADDRESSES), place)
-    assert is_first_worker() == (place == 0)
+    assert worker_place() == (place, 3)
 
 
 @pytest.mark.parametrize(
@@ -91,22 +90,10 @@ def test_slurm(monkeypatch, nodes, tasks, rank, node, addresses):
     """The variables that `srun` sets, without GPUs on the nodes."""
     set_slurm(monkeypatch, nodes, tasks, 3, rank, node)
     assert find_cluster(3) == Cluster(addresses, rank)
-    assert not is_first_worker()
+    assert worker_place() == (rank, 3)
 
 
 def test_slurm_and_tensorflow_disagree_about_the_order_of_nodes(monkeypatch):
     set_slurm(monkeypatch, "n[9-10]", "1(x2)", 2, 0, "n9")
     with pytest.raises(UserError, match="runs worker 0 on n9, and TensorFlow expects it on n10"):
         find_cluster()
-
-
-@pytest.mark.parametrize(
-    ("addresses", "expected"), [(["a:1"], True), (["a:1", "b:1"], False), (None, True)]
-)
-def test_a_worker_is_not_alone(monkeypatch, addresses, expected):
-    monkeypatch.delenv("SLURM_STEP_NUM_TASKS", raising=False)
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    if addresses:
-        found = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
-        monkeypatch.setenv("TF_CONFIG", json.dumps(found))
-    assert Devices().is_alone == expected

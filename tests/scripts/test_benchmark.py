@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/benchmark.py"
 
 
+@pytest.mark.slow
 def test_the_smallest_case(tmp_path):
     output = tmp_path / "results.json"
     options = ["engine-2m-int8", "--quick", "--output", str(output)]

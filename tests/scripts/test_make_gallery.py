@@ -22,6 +22,7 @@ def gallery(monkeypatch, folder, *arguments: str) -> None:
     make_gallery.main()
 
 
+@pytest.mark.slow
 def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla):
     monkeypatch.setattr(make_gallery, "LARGEST_PAGE", 1)  # No state of training fits.
     options = [part for setting in TINY for part in ("--set", setting)]

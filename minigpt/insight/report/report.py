@@ -102,14 +102,10 @@ def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
         state: asdict(replace(each, samples=each.samples[:_MOST_SAMPLES]))
         for state, each in known.memorization.items()
     }
-    verdicts = (
-        None
-        if known.verdicts is None
-        else [
-            {**each.as_dict(), "title": each.title, "action": each.runnable_action(name)}
-            for each in known.verdicts
-        ]
-    )
+    verdicts = known.verdicts and [
+        {**each.as_dict(), "title": each.title, "action": each.runnable_action(name)}
+        for each in known.verdicts
+    ]
     return asdict(known) | {"memorization": measured, "verdicts": verdicts}
 
 
@@ -212,10 +208,8 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
     )
     sha256, problems = checkpoint.get("sha256"), record.get("problems")
     if isinstance(problems, list):
-        sentences = [text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS]]
+        sentences = (text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS])
         problems = [sentence for sentence in sentences if sentence is not None]
-    else:
-        problems = None
     return {
         **{
             name: text(record.get(name), _NAME_CHARACTERS)
@@ -233,7 +227,7 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "same_lines": count(tokenizer.get("same")),
         "lines": count(tokenizer.get("lines")),
         "tokens_per_second": number(record.get("tokens_per_second")),
-        "problems": problems,
+        "problems": problems if isinstance(problems, list) else None,
         "checkpoint": text(checkpoint.get("name"), _NAME_CHARACTERS),
         "is_current": sha256 == best["sha256"] if best and isinstance(sha256, str) else None,
     }

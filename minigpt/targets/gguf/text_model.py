@@ -48,8 +48,13 @@ class PortableTokenizer(Vocabulary):
         def key(name: str) -> np.ndarray:
             return engine.key(f"minigpt.tokenizer.{name}")
 
-        data, ends = key("pieces").tobytes(), key("piece_ends").tolist()
-        super().__init__([data[a:b] for a, b in zip([0, *ends], ends, strict=False)])
+        def texts(name: str, ends_name: str) -> list[bytes]:
+            if (data := key(name)) is None:
+                return []  # A file without added tokens has no such key.
+            ends = key(ends_name).tolist()
+            return [data[a:b].tobytes() for a, b in zip([0, *ends], ends, strict=False)]
+
+        super().__init__(texts("pieces", "piece_ends"))
         self._engine, self._lock = engine, lock
         self.kind = str(key("kind"))
         self.lowercase = bool(key("lowercase"))
@@ -70,10 +75,7 @@ class PortableTokenizer(Vocabulary):
         self.lossless = not self.lowercase and self.kind != "word"
         chat = key("chat")
         self.chat = None if chat is None else ChatFormat.of_state(json.loads(str(chat)))
-        # A file without added tokens has no such key.
-        added, ends = key("added"), key("added_ends")
-        ends = [] if ends is None else ends.tolist()
-        self._added = [bytes(added[a:b]).decode() for a, b in zip([0, *ends], ends, strict=False)]
+        self._added = [text.decode() for text in texts("added", "added_ends")]
 
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token.

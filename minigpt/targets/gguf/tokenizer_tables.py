@@ -9,7 +9,6 @@ import gguf
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -36,47 +35,27 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
 
 
 def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the values of the keys `minigpt.tokenizer.*`, without this prefix.
+    """Returns the values of the keys `minigpt.tokenizer.*` without this prefix; None for missing ones.
 
-    Returns:
-      kind: str.
-      lowercase: bool.
-      end_id, unknown_id: int; -1 if there is no unknown token.
-      start_id: int, the beginning-of-sentence token of a vocabulary for pairs; missing if there is none.
-      undrawable_ids: int32[N], the `never_sampled_ids` of the tokenizer.
-      pieces: uint8[N], the bytes of all pieces.
-      piece_ends: uint32[V], where the bytes of each piece end.
-      ranks: int32[V], the priority of each piece in merging; -1 for tokens that are not pieces of text.
-      byte_ids: int32[256], the token of each byte, or -1.
-      added: uint8[N], the texts of all added tokens.
-      added_ends: uint32[A], where the text of each ends.
-      added_ids: int32[A].
-      added_flags: uint8[A], sums of `FLAGS`.
-      chat: str, the `ChatFormat` of a tokenizer for dialogues as JSON; missing if there is none.
-    Raises:
-      UserError: the file format does not support this kind of tokenizer.
+    docs/portable-file.md describes them, with shapes and dtypes. The tokenizer has no `tokenizer_problem`.
     """
-    if problem := tokenizer_problem(tokenizer):
-        raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
     # Role tokens are not pieces of text.
     ranks = np.pad(ranks, (0, tokenizer.vocab_size - len(ranks)), constant_values=-1)
     ranks[len(tokenizer.text_pieces) :] = -1
-    chat = {} if tokenizer.chat is None else {"chat": json.dumps(asdict(tokenizer.chat))}
     listed_as = "word" if tokenizer.separator else "character"
-    start_id = tokenizer.own_start_id
     return {
         "kind": tokenizer.kind if tokenizer.kind != "listed" else listed_as,
         "lowercase": tokenizer.lowercase,
         "end_id": tokenizer.end_id,
-        **({} if start_id is None else {"start_id": start_id}),
+        "start_id": tokenizer.own_start_id,
         "unknown_id": -1 if tokenizer.unknown_id is None else tokenizer.unknown_id,
         "undrawable_ids": np.array(tokenizer.never_sampled_ids, np.int32),
         "pieces": np.frombuffer(b"".join(tokenizer.pieces), np.uint8),
         "piece_ends": np.cumsum([len(piece) for piece in tokenizer.pieces], dtype=np.uint32),
         "ranks": ranks,
         "byte_ids": byte_ids,
-        **chat,
+        "chat": None if tokenizer.chat is None else json.dumps(asdict(tokenizer.chat)),
         **_added(tokenizer.added if isinstance(tokenizer, GPT2Tokenizer) else ()),
     }
 

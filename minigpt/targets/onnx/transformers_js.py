@@ -80,27 +80,21 @@ def build_graph(model: GPT, end_id: int) -> Any:
     from onnx import TensorProto, helper
 
     parts = [f"{i}.{part}" for i in range(len(model.blocks)) for part in ("key", "value")]
+    # TensorFlow has no dots in names.
+    plain = [part.replace(".", "_") for part in parts]
+    renamed = [(f"past_{a}", f"past_key_values.{b}") for a, b in zip(plain, parts, strict=True)]
+    renamed += [(f"present_{a}", f"present.{b}") for a, b in zip(plain, parts, strict=True)]
 
     def step(input_ids: Any, attention_mask: Any, *past: Any) -> dict[str, Any]:
         logits, present = _step(model, end_id, input_ids, attention_mask, past)
-        return {"logits": logits, **dict(zip(map(_plain("present"), parts), present, strict=True))}
+        return {"logits": logits} | {f"present_{a}": x for a, x in zip(plain, present, strict=True)}
 
     heads = [[cache.shape[1], cache.shape[3]] for cache in tf.nest.flatten(model.empty_caches(1))]
-    graph = converted(
-        step,
-        [
-            tf.TensorSpec([None, None], tf.int64, "input_ids"),
-            tf.TensorSpec([None, None], tf.int64, "attention_mask"),
-            *(
-                tf.TensorSpec([None, number, None, width], tf.float32, _plain("past")(part))
-                for part, (number, width) in zip(parts, heads, strict=True)
-            ),
-        ],
-    )
-    # TensorFlow has no dots in names.
-    names = {_plain("past")(part): f"past_key_values.{part}" for part in parts}
-    names |= {_plain("present")(part): f"present.{part}" for part in parts}
-    rename(graph.graph, names)
+    inputs = [tf.TensorSpec([None, None], tf.int64, n) for n in ("input_ids", "attention_mask")]
+    for name, (number, width) in zip(plain, heads, strict=True):
+        inputs += [tf.TensorSpec([None, number, None, width], tf.float32, f"past_{name}")]
+    graph = converted(step, inputs)
+    rename(graph.graph, dict(renamed))
     shapes: dict[str, tuple[int, list[Any]]] = {
         "input_ids": (TensorProto.INT64, [BATCH, NEW]),
         "attention_mask": (TensorProto.INT64, [BATCH, ALL]),
@@ -112,10 +106,6 @@ def build_graph(model: GPT, end_id: int) -> Any:
     for each in (*graph.graph.input, *graph.graph.output):
         each.CopyFrom(helper.make_tensor_value_info(each.name, *shapes[each.name]))
     return graph
-
-
-def _plain(prefix: str) -> Any:
-    return lambda part: f"{prefix}_{part.replace('.', '_')}"
 
 
 def _step(

@@ -11,7 +11,6 @@ from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
 from minigpt.evaluation.scores import Evaluation, count_baselines
 from minigpt.evaluation.text import evaluate_dialogues
-from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.console import count
 from minigpt.training.progress import Display
@@ -74,11 +73,6 @@ class Dialogue(LanguageModeling):
         padding = 1 - self.tokens_per_batch * len(train.rows) / (
             self.config.training.batch_size * places
         )
-        prompts = [
-            unknown_tokens_message(repr(prompt), number, tokenizer)
-            for prompt in dict.fromkeys(self.config.sampling.prompts)
-            if (number := tokenizer.count_unknown(prompt))
-        ]
         divided = (
             f"{count(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
             f"between turns; {train.left_out:,} tokens of longer turns are not trained on"
@@ -90,7 +84,7 @@ class Dialogue(LanguageModeling):
             f"(training.loss_on = {self.config.training.loss_on!r})",
             "Rows": f"{len(train.rows):,} of {train.length:,} tokens, {padding:.0%} padding",
             **({"Divided": divided} if train.divided else {}),
-            **({"Prompts": "; ".join(prompts)} if prompts else {}),
+            **self.unknown_in_prompts(),
             "Baselines": f"validation loss, nats per learned token: uniform {uniform:.3f}, unigram "
             f"{unigram:.3f}",
         }

@@ -77,11 +77,6 @@ class LanguageModeling(Task):
         unknown = train.unknown_tokens / train.tokens
         in_bytes = self.corpus.token_counts[list(tokenizer.byte_ids)].sum() / train.tokens
         with_bytes = f" ({len(tokenizer.byte_ids)} for bytes)" if tokenizer.byte_ids else ""
-        prompts = [
-            unknown_tokens_message(repr(prompt), number, tokenizer)
-            for prompt in dict.fromkeys(self.config.sampling.prompts)
-            if (number := tokenizer.count_unknown(prompt))
-        ]
         losses = []
         for name, loss in zip(("uniform", "unigram"), self.baselines, strict=True):
             bits = score(loss, val, tokenizer.lossless).bits_per_byte
@@ -95,9 +90,19 @@ class LanguageModeling(Task):
             "per token"
             + (f"; {unknown:.2%} of them [UNK]" if unknown else "")
             + (f"; {in_bytes:.2%} of them bytes of other characters" if in_bytes else ""),
-            **({"Prompts": "; ".join(prompts)} if prompts else {}),
+            **self.unknown_in_prompts(),
             "Baselines": "validation loss, nats per token: " + ", ".join(losses),
         }
+
+    def unknown_in_prompts(self) -> dict[str, str]:
+        """Returns a line about the prompts whose characters the tokenizer does not have; {} if none."""
+        tokenizer = self.corpus.tokenizer
+        lines = [
+            unknown_tokens_message(repr(prompt), number, tokenizer)
+            for prompt in dict.fromkeys(self.config.sampling.prompts)
+            if (number := tokenizer.count_unknown(prompt))
+        ]
+        return {"Prompts": "; ".join(lines)} if lines else {}
 
     def loss(self) -> float:
         return self.evaluator.loss(self.corpus.val.ids, self.new_breakdown().add)
