@@ -17,7 +17,7 @@ from minigpt.config.schema import STORIES_DEFAULTS, selector
 from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.analysis import Analysis, Baselines
+from minigpt.runs.analysis import Analysis, Baselines, Verdict
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
@@ -102,11 +102,15 @@ def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
         state: asdict(replace(each, samples=each.samples[:_MOST_SAMPLES]))
         for state, each in known.memorization.items()
     }
-    verdicts = known.verdicts and [
-        {**each.as_dict(), "title": each.title, "action": each.runnable_action(name)}
-        for each in known.verdicts
-    ]
-    return asdict(known) | {"memorization": measured, "verdicts": verdicts}
+    # None, if nothing was examined, is not an empty list.
+    verdicts = known.verdicts
+    shown = None if verdicts is None else [_verdict(each, name) for each in verdicts]
+    return asdict(known) | {"memorization": measured, "verdicts": shown}
+
+
+def _verdict(verdict: Verdict, name: str) -> dict[str, Any]:
+    action = verdict.runnable_action(name)
+    return {**verdict.as_dict(), "title": verdict.title, "action": action}
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
