@@ -163,7 +163,7 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no
     metrics, samples = lines(copied / "metrics.jsonl"), (copied / "samples.jsonl").read_bytes()
     run = minigpt.resume(copied)
     out = capsys.readouterr().out
-    assert f"{newest}: was damaged and is ignored: {checkpoints.STATE} has" in out
+    assert f"{newest}: was damaged and is ignored: " in out
     assert "Resuming    at step 16 of 20" in out
     assert read_checkpoint(newest).progress.step == 20
     assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2]
