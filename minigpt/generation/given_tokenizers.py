@@ -45,7 +45,9 @@ class WordList(Vocabulary):
         super().__init__([word.encode() for word in words])
         self.never_sampled_ids = tuple(i for i, w in enumerate(words) if w in ("", UNKNOWN))
         if len(self.never_sampled_ids) == len(words):
-            raise ValueError(f"none of its {len(words)} entries is a word; call `adapt()` first")
+            raise ValueError(
+                f"`index_to_word`: none of its {len(words)} entries is a word; call `adapt()` first"
+            )
         self.padding_id = None if words[0] else 0
         self._ids = {word: i for i, word in reversed(list(enumerate(words))) if word}
         self.unknown_id = self._ids.get(UNKNOWN)

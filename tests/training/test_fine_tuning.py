@@ -139,6 +139,6 @@ def test_what_contradicts_the_run_is_refused_by_name(start, tiny_file, tmp_path)
     assert "has 8; should be equal or left out" in problems[0]
     with pytest.raises(UserError, match="does not exist"):
         minigpt.train(settings(Run(start.path), tiny_file, init_from="nowhere"), tmp_path / "run")
-    with pytest.raises(UserError, match="training.lora_rank = 4.*needs training.init_from"):
+    with pytest.raises(UserError, match=r"lora_rank = 4.*needs training\.init_from"):
         load_config(None, ["training.lora_rank=4"])
     assert not (tmp_path / "run").exists()

@@ -342,7 +342,7 @@ def _without_folders(value: Any) -> Any:
 
 def environment(device: str | None) -> list[tuple[str, str]]:
     """Returns names and values: the program that wrote the report, and the device used for training."""
-    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors"
+    machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
     return [
         ("Device of the training", device or "not recorded"),
         ("Report written by", f"minigpt {minigpt.__version__}, Python {platform.python_version()}"),
