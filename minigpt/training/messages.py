@@ -181,8 +181,7 @@ def next_commands(loop: TrainingLoop, command: str, said: Sequence[str] = ()) ->
         export = f"{command} export {path} --format html --output {page}"
         lines.append(f"Make a web page that contains it: {export}")
     if loop.task.config.data.source == "stories":
-        # On a terminal, it offers the texts of the folder.
-        lines.append(f"Train a model of your own text: {command} train --text")
+        lines.append(f"Train a model of your own text: {command} train --text book.txt")
     else:
         longer = re.search(r"`([^`]* train --resume [^`]*)`", "\n".join(said))
         lines.append(f"Train it for longer: {longer[1] if longer else _extending(loop, command)}")
