@@ -168,17 +168,19 @@ class Devices(Strategy):
                     replicas.sum_over_workers([0, 0, 0, 1])
             raise
 
-    def agree(self, loop: TrainingLoop) -> None:
+    def agree(self, loop: TrainingLoop) -> bool:
         """Makes all workers end training at the same update, whichever of them stops it.
 
         The time limit is the first worker's, whose clock may also change the number of updates. Every
         worker can be interrupted.
 
+        Returns:
+          whether one of them was. A signal that arrives during the call counts in the next one.
         Raises:
           UserError: another worker has failed, and says why.
         """
         if (replicas := self.replicas) is None:
-            return
+            return super().agree(loop)
         model, step, limits = loop.model, loop.clock.step, loop.clock.limits
         end = limits.end(step) if self.is_first else 0
         self._others_wait = False
@@ -193,7 +195,7 @@ class Devices(Strategy):
         if end != limits.end(step):
             limits.change(step, int(end))
         model.stop_training = bool(stop)
-        loop.interrupt.requested = bool(interrupted)
+        return bool(interrupted)
 
     def wait(self, loop: TrainingLoop) -> None:
         """Waits until the first worker has written everything; TensorFlow warns if one ends before."""

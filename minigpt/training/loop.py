@@ -218,9 +218,9 @@ class TrainingLoop:
         """
         if not self.clock.is_update:
             return False
-        self.strategy.agree(self)
+        interrupted = self.strategy.agree(self)
         saving = self.checkpointing
-        if self.interrupt.requested and (saving.is_within_epoch or not saving.batch):
+        if interrupted and (saving.is_within_epoch or not saving.batch):
             self.ended_together = True
             saving.save()
             raise KeyboardInterrupt

@@ -93,8 +93,13 @@ class Strategy:
             autograph=False,
         )
 
-    def agree(self, loop: "TrainingLoop") -> None:
-        """Makes the decisions of all processes the same, after each update and each epoch."""
+    def agree(self, loop: "TrainingLoop") -> bool:
+        """Makes the decisions of all processes the same, after each update and each epoch.
+
+        Returns:
+          whether one of them was interrupted.
+        """
+        return loop.interrupt.requested
 
     def wait(self, loop: "TrainingLoop") -> None:
         """Waits until the first process has written everything."""

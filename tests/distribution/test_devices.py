@@ -1,13 +1,16 @@
 """Which devices training uses, and when they are not available."""
 
+from types import SimpleNamespace
+
 import pytest
 import tensorflow as tf
 
 from minigpt.config.training import TrainingConfig
 from minigpt.distribution import devices
 from minigpt.distribution.cluster import Cluster
-from minigpt.distribution.devices import set_up_replicas
+from minigpt.distribution.devices import Devices, set_up_replicas
 from minigpt.errors import UserError
+from minigpt.training.clock import StepLimits
 
 
 @pytest.fixture
@@ -92,3 +95,24 @@ def test_tensorflow_was_used_before_with_fewer_devices(monkeypatch):
         UserError, match="devices = 2: TensorFlow was used before in this process, with 1"
     ):
         set_up_replicas(TrainingConfig(devices=2), None)
+
+
+def test_an_interrupt_during_the_exchange_counts_at_the_next_update():
+    """A worker waits in the exchange for most of a checkpoint of the first worker."""
+    exchanged = []
+
+    def sum_over_workers(values):
+        exchanged.append(list(map(float, values)))
+        loop.interrupt.requested = True  # The signal of Ctrl-C, from here on.
+        return values
+
+    loop = SimpleNamespace(
+        model=SimpleNamespace(stop_training=False),
+        interrupt=SimpleNamespace(requested=False),
+        clock=SimpleNamespace(step=1, limits=StepLimits(10)),
+        checkpointing=SimpleNamespace(batch=1, batches_per_epoch=10),
+    )
+    of_workers = Devices()
+    of_workers.replicas = SimpleNamespace(sum_over_workers=sum_over_workers)
+    assert [of_workers.agree(loop), of_workers.agree(loop)] == [False, True]
+    assert [values[1] for values in exchanged] == [0, 1]
