@@ -16,7 +16,7 @@ from minigpt.corpus.rows import DIALOGUE_COLUMNS, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import check_messages
 
 SHAPES = (
