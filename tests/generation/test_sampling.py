@@ -58,11 +58,18 @@ def most_typical(probabilities, typical_p):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0}, {"temperature": -1.0}],
+    [
+        {"temperature": 0.0},
+        {"temperature": -1.0},
+        {"temperature": 1e-38},  # The logits divided by it are infinite.
+        {"top_k": 1},
+        {"top_p": 0.0},
+        {"min_p": 1.0},
+    ],
     ids=str,
 )
 def test_greedy(settings):
-    assert set(sample_many([0.1, 0.3, 0.2], 50, **settings)) == {1}
+    assert set(sample_many([10, 30, 20], 50, **settings)) == {1}
 
 
 def test_top_k_keeps_exactly_k_ties_included():
