@@ -61,7 +61,6 @@ def most_typical(probabilities, typical_p):
     [
         {"temperature": 0.0},
         {"temperature": -1.0},
-        {"temperature": 1e-38},  # The logits divided by it are infinite.
         {"top_k": 1},
         {"top_p": 0.0},
         {"min_p": 1.0},
@@ -70,6 +69,13 @@ def most_typical(probabilities, typical_p):
 )
 def test_greedy(settings):
     assert set(sample_many([10, 30, 20], 50, **settings)) == {1}
+
+
+def test_a_tiny_temperature_does_not_overflow():
+    settings = SamplingSettings(temperature=1e-38).as_tensors()
+    candidates, ids = shape_distribution(tf.constant([[10.0, 30.0, 20.0]]), settings, 3)
+    assert ids.numpy().tolist() == [[1, 2, 0]]
+    assert tf.nn.softmax(candidates).numpy().tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_top_k_keeps_exactly_k_ties_included():
