@@ -33,9 +33,10 @@ from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
-from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
-from minigpt.tokenizers.given import GivenTokenizer
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.given import FileTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.kinds import KINDS, learn_tokenizer
 
 FORMAT_VERSION = 3
 _LEARN_PIECE_BYTES = 64_000
@@ -296,7 +297,7 @@ def read_store(folder: Path) -> Corpus | None:
     """Returns the store in `folder`; None if it does not exist or is damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        tokenizer = load_tokenizer(folder / "tokenizer")
+        tokenizer = Tokenizer.load(folder / "tokenizer")
         if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
             return None
         counts = np.load(folder / "counts.npy")
@@ -366,9 +367,9 @@ def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
             raise UserError(f"tokenizer.path = {name!r}: does not exist; should be a file or a run")
         if config.kind == "run":
             folder = path / "tokenizer"
-            tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+            tokenizer = Tokenizer.load(folder if folder.is_dir() else path)
         else:
-            tokenizer = cast(type[GivenTokenizer], KINDS[config.kind]).from_file(path)
+            tokenizer = cast(type[FileTokenizer], KINDS[config.kind]).from_file(path)
     else:
         return None
     if config.vocab_size not in (0, tokenizer.vocab_size):
