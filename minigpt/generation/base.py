@@ -7,7 +7,7 @@ engine of the portable file.
 import abc
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,7 @@ class BaseTextModel(ModelWithTokenizer):
             logits_processor: a function of the ids of a text, int32[T], and of the logits of its next
               token, float32[V], which returns other logits; or a `LogitsProcessor`. See there.
             logit_bias: token id, or text of one token → number that is added to its logit.
+            Instead of the settings, `sampling`: a checked `minigpt.config.sampling.Settings`.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
           TypeError: `prompts` contains something other than strings, `num_samples` is no integer, or `seed`
@@ -273,7 +274,10 @@ class BaseTextModel(ModelWithTokenizer):
         controls = None
         if process is not None or bias:
             controls = Controls(process, bias, self.tokenizer, self.vocab_size)
-        settings = settings_of({"max_new_tokens": max_new_tokens, **given})
+        if (sampling := given.pop("sampling", None)) is not None:
+            settings = replace(sampling, max_new_tokens=max_new_tokens)
+        else:
+            settings = settings_of({"max_new_tokens": max_new_tokens, **given})
         problem = f"should be an id from 0 to {self.vocab_size - 1}"
         if wrong := [token for token in settings.banned_tokens if token >= self.vocab_size]:
             raise UserError(*(ArgumentProblem("banned_tokens", w, problem) for w in wrong))

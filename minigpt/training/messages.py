@@ -13,9 +13,8 @@ import keras
 from minigpt.corpus.fit import speed_and_gpus
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
-from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths, is_newer
 from minigpt.runs.run import Run
-from minigpt.storage.files import is_newer
 from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.failures import last_checkpoint

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import Settings, engine_problems
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import engine_problems
 from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText

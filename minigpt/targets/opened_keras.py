@@ -20,7 +20,7 @@ from minigpt.tokenizers import Tokenizer
 _BATCH_BYTES = 2**27
 
 
-def opened_model(
+def opened_keras(
     model: GPT | EncoderDecoder,
     tokenizer: Tokenizer,
     packages: tuple[str, ...] = ("keras", "tensorflow"),
