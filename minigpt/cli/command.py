@@ -12,7 +12,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from minigpt.cli.terminal import print_message
-from minigpt.config.sampling import Setting
+from minigpt.config.sampling import SettingRow
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
@@ -65,13 +65,13 @@ def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return option_names(options)(messages_to_stderr()(function))
+        return naming_options(options)(messages_to_stderr()(function))
 
     return decorate
 
 
 @contextmanager
-def option_names(options: Mapping[str, str]) -> Iterator[None]:
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
     """Replaces Python arguments by options in the problems of a `UserError`."""
     try:
         yield
@@ -135,13 +135,13 @@ def print_reason(source: ModelSource) -> None:
 _NAMES = {"banned_tokens": "ban"}
 
 
-def names_of_options(settings: Sequence[Setting]) -> dict[str, str]:
+def names_of_options(settings: Sequence[SettingRow]) -> dict[str, str]:
     """Returns the option of each sampling setting: "top_k" → "--top-k"."""
     return {s.name: "--" + _NAMES.get(s.name, s.name).replace("_", "-") for s in settings}
 
 
 def with_sampling_options(
-    settings: Sequence[Setting], before: str
+    settings: Sequence[SettingRow], before: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorates a command: its `**given` are the options of sampling settings.
 
@@ -170,7 +170,7 @@ def with_sampling_options(
     return decorate
 
 
-def _parameter(setting: Setting) -> inspect.Parameter:
+def _parameter(setting: SettingRow) -> inspect.Parameter:
     """Returns the parameter of a command for a setting."""
     described = setting.description[0].upper() + setting.description[1:] + "."
     metavar = None

@@ -21,12 +21,12 @@ from minigpt.cli.command import (
 )
 from minigpt.cli.terminal import (
     SampleHeadings,
+    input_lines,
     is_interactive,
     print_json,
     print_message,
     print_text,
     prompt_loop,
-    read_lines,
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
@@ -138,7 +138,7 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        source = value if kind == "regex" else "\n".join(read_lines(value, _FORMS[kind]))
+        source = value if kind == "regex" else "\n".join(input_lines(value, _FORMS[kind]))
         return Grammar(kind, source, value)
     return None
 
@@ -146,7 +146,7 @@ def _form(**given: Any) -> Any:
 def _piped_prompts() -> list[str]:
     """Returns the lines of standard input; one empty prompt if it is empty, closed or a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
-    return ([] if terminal else read_lines()) or [""]
+    return ([] if terminal else input_lines()) or [""]
 
 
 @command({"run": "RUN", "prompt": "--text", "text": "--text"})
@@ -162,7 +162,7 @@ def tokenize(
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
     tokenizer = ModelSource(run).tokenizer
-    for line in text or read_lines():
+    for line in text or input_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]

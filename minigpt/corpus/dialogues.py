@@ -17,7 +17,7 @@ from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.chat import check_messages
+from minigpt.tokenizers.chat_format import check_messages
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "

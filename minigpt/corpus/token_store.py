@@ -34,7 +34,7 @@ from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
 from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
-from minigpt.tokenizers.given import GivenTokenizer
+from minigpt.tokenizers.given import FileTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 FORMAT_VERSION = 3
@@ -355,7 +355,7 @@ def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
             folder = path / "tokenizer"
             tokenizer = load_tokenizer(folder if folder.is_dir() else path)
         else:
-            tokenizer = cast(type[GivenTokenizer], KINDS[config.kind]).from_file(path)
+            tokenizer = cast(type[FileTokenizer], KINDS[config.kind]).from_file(path)
     else:
         return None
     if config.vocab_size not in (0, tokenizer.vocab_size):

@@ -71,7 +71,7 @@ def _scores(
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator, evaluate_dialogues
-    from minigpt.generation.translation import Translator
+    from minigpt.generation.translator import Translator
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):

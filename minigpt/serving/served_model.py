@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 
 import minigpt
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, problem
+from minigpt.serving.bodies import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.targets.html.file_page import write_file_page
@@ -34,7 +34,7 @@ class ServedModel:
         self,
         file: Path,
         name: str,
-        sampling: Settings,
+        sampling: TextSettings,
         most_prompt_tokens: int,
         most_new_tokens: int,
     ) -> None:
@@ -136,6 +136,6 @@ class ServedPage:
             return
         # Importing this takes as long as starting the server.
         from minigpt.runs.run import Run
-        from minigpt.targets.html.writing import write_page
+        from minigpt.targets.html.model_page import write_page
 
         write_page(Run(self._run), path)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import minigpt
-from minigpt.config.sampling import BY_NAME, Settings, engine_problems, settings_of
+from minigpt.config.sampling import BY_NAME, TextSettings, engine_problems, settings_of
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current
 
 if TYPE_CHECKING:
-    from minigpt.generation.base import BaseTextModel, BaseTranslationModel
+    from minigpt.generation.base_models import BaseTextModel, BaseTranslationModel
     from minigpt.runs.run import Run
 
 
@@ -84,7 +84,7 @@ class ModelSource:
         """The tokenizer of the model."""
         return self._portable.tokenizer if self._portable else self.run.load_tokenizer()
 
-    def settings(self, given: Mapping[str, Any], engine_only: bool = False) -> Settings:
+    def settings(self, given: Mapping[str, Any], engine_only: bool = False) -> TextSettings:
         """Returns the sampling settings of the model, with other values for those that are given.
 
         Args:
@@ -116,7 +116,7 @@ class ModelSource:
                     settings = replace(settings, **{found.name: neutral})
         return settings
 
-    def open(self, settings: Settings, adapter: str | Path | None = None) -> Any:
+    def open(self, settings: TextSettings, adapter: str | Path | None = None) -> Any:
         """Opens the model.
 
         Args:

@@ -19,7 +19,7 @@ import numpy as np
 from minigpt.errors import UserError, as_path
 from minigpt.storage import files
 from minigpt.storage.atomic import replace_file
-from minigpt.tokenizers.chat import ChatFormat, role_format
+from minigpt.tokenizers.chat_format import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time

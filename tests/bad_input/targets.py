@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from minigpt.cli.terminal import read_lines
+from minigpt.cli.terminal import input_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.fit import config_for_text
@@ -74,7 +74,7 @@ def text_file(data: bytes) -> None:
         if flags & 8:
             config_for_text([str(file)])
     with one_clear_line():
-        read_lines(file)
+        input_lines(file)
 
 
 def pair_file(data: bytes) -> None:

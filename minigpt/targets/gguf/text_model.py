@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings, engine_problems
+from minigpt.config.sampling import TextSettings, engine_problems
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
-from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
+from minigpt.generation.base_models import (
+    BaseTextModel,
+    BaseTranslationModel,
+    ModelWithTokenizer,
+    Sample,
+)
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.tokenizers.base import checked
-from minigpt.tokenizers.chat import ChatFormat
+from minigpt.tokenizers.chat_format import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
@@ -243,7 +248,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             content = self._engine.file()
         replace_file(as_path("path", path), content)
 
-    def _check(self, settings: Settings) -> None:
+    def _check(self, settings: TextSettings) -> None:
         if problems := engine_problems(vars(settings), "; minigpt.load has"):
             raise UserError(*problems)
 
@@ -260,13 +265,18 @@ class PortableTextModel(PortableModel, BaseTextModel):
         tokens = self._tokens(prompt, seed, settings, 1, controls)
         return ContinuationText(self.tokenizer, prompt.ids, settings.stop).written(tokens)
 
-    def _sample(self, prompt: Prompt, seed: int, settings: Settings, controls: Any) -> Sample:
+    def _sample(self, prompt: Prompt, seed: int, settings: TextSettings, controls: Any) -> Sample:
         text = ContinuationText(self.tokenizer, prompt.ids, settings.stop)
         tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
         return Sample(prompt.text, "".join(text.written(tokens)), seed, text.tokens)
 
     def _tokens(
-        self, prompt: Prompt, seed: int, settings: Settings, stride: int, controls: Controls | None
+        self,
+        prompt: Prompt,
+        seed: int,
+        settings: TextSettings,
+        stride: int,
+        controls: Controls | None,
     ) -> Iterator[list[int]]:
         """Yields the new tokens, up to `stride` at a time."""
         ids, added = prompt.ids.tolist(), 0

@@ -16,8 +16,8 @@ from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.chat_template import with_template
-from minigpt.targets.huggingface.gpt2 import GPT2
-from minigpt.targets.huggingface.qwen3 import Qwen3
+from minigpt.targets.huggingface.gpt2_architecture import GPT2
+from minigpt.targets.huggingface.qwen3_architecture import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer, load_tokenizer

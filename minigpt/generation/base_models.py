@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings, settings_of
+from minigpt.config.sampling import TextSettings, settings_of
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
@@ -25,7 +25,7 @@ from minigpt.generation.prompts import (
     seeds_of,
     unknown_tokens_message,
 )
-from minigpt.tokenizers.chat import Messages
+from minigpt.tokenizers.chat_format import Messages
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class BaseTextModel(ModelWithTokenizer):
             logits_processor: a function of the ids of a text, int32[T], and of the logits of its next
               token, float32[V], which returns other logits; or a `LogitsProcessor`. See there.
             logit_bias: token id, or text of one token → number that is added to its logit.
-            Instead of the settings, `sampling`: a checked `minigpt.config.sampling.Settings`.
+            Instead of the settings, `sampling`: a checked `minigpt.config.sampling.TextSettings`.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
           TypeError: `prompts` contains something other than strings, `num_samples` is no integer, or `seed`
@@ -268,7 +268,7 @@ class BaseTextModel(ModelWithTokenizer):
 
     def _checked(
         self, max_new_tokens: int, given: dict[str, Any]
-    ) -> tuple[Settings, Controls | None]:
+    ) -> tuple[TextSettings, Controls | None]:
         """Returns the checked settings, and what changes the logits, if anything does."""
         process, bias = given.pop("logits_processor", None), given.pop("logit_bias", None)
         controls = None
@@ -284,7 +284,7 @@ class BaseTextModel(ModelWithTokenizer):
         self._check(settings)
         return settings, controls
 
-    def _check(self, settings: Settings) -> None:
+    def _check(self, settings: TextSettings) -> None:
         """Raises a `UserError` if the model does not have a setting."""
 
     @abc.abstractmethod
