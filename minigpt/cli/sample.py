@@ -30,7 +30,7 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.prompts import check_prompt, shortened, unknown_tokens_message
+from minigpt.generation.base_models import check_prompt, shortened, unknown_tokens_message
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]

@@ -25,7 +25,7 @@ from minigpt.cli.terminal import (
     prompt_loop,
 )
 from minigpt.config.sampling import SETTINGS
-from minigpt.generation.prompts import unknown_tokens_message
+from minigpt.generation.base_models import unknown_tokens_message
 
 _SETTINGS = [s for s in SETTINGS if s.role == "search" or s.name == "max_new_tokens"]
 

@@ -18,7 +18,7 @@ from minigpt.corpus.documents import ingest
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
-from minigpt.generation.prompts import check_prompt
+from minigpt.generation.base_models import check_prompt
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
