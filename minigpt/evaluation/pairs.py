@@ -11,7 +11,7 @@ from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, SharedBatches, mean_loss
 from minigpt.models import EncoderDecoder
 from minigpt.notices import LOGGER
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 MAX_BUCKETS = 4
 

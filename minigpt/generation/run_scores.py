@@ -14,7 +14,7 @@ from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 def evaluate_run(

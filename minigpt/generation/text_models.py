@@ -33,7 +33,7 @@ from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import with_adapter
 from minigpt.runs.run import Run, as_run
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 class TextModel(BaseTextModel):

@@ -14,7 +14,7 @@ from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
 from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.targets.targets import Opened, Sources, Texts
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # The size of the logits that are computed at a time.
 _BATCH_BYTES = 2**27

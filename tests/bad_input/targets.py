@@ -20,8 +20,9 @@ from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
 from minigpt.generation.base_models import check_prompt
 from minigpt.runs.run import Run
-from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
@@ -137,7 +138,7 @@ def tokenizer_folder(data: bytes) -> None:
     shutil.copytree(right, path)
     _damage(path, data[1:])
     with one_clear_line():
-        load_tokenizer(path).encode("Ana sat.")
+        Tokenizer.load(path).encode("Ana sat.")
 
 
 def _damage(folder: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from minigpt.generation.given_tokenizers import as_prompts
 from minigpt.generation.sampler import Sampler
 from minigpt.layers import TransformerBlock
 from minigpt.models import build_gpt
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 

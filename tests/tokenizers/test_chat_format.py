@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import UserError
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.chat_format import ChatFormat, answers, check_messages, find

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, find_stop
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config

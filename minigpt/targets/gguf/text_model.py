@@ -46,7 +46,7 @@ class PortableTokenizer(Vocabulary):
       lock: held while the engine is called.
     Attributes:
       kind, lowercase, own_start_id, never_sampled_ids, byte_ids, lossless: as in
-        `minigpt.tokenizers.Tokenizer`.
+        `minigpt.Tokenizer`.
     """
 
     def __init__(self, engine: Engine, lock: threading.RLock) -> None:

@@ -26,7 +26,7 @@ from minigpt.targets.gguf.tokenizer_tables import (
     tokenizer_tables,
 )
 from minigpt.targets.targets import WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 FORMAT = 1
 OWN = "minigpt"

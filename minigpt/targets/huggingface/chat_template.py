@@ -13,8 +13,7 @@ from typing import Any
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.targets.huggingface import rendering
-from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.base import read_file
+from minigpt.tokenizers.base import Tokenizer, read_file
 from minigpt.tokenizers.chat_format import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 

@@ -13,7 +13,7 @@ from minigpt.generation.decoding_loop import new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import ROLES
 from minigpt.tokenizers.graph import graph_of
 from minigpt.tokenizers.graph.graph_tokenizer import cut_at_stop
