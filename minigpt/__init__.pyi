@@ -3,7 +3,6 @@
 # These modules import no Keras.
 from minigpt.config import Config as Config
 from minigpt.config import load_config as load_config
-from minigpt.corpus.fit import config_for_text as config_for_text
 from minigpt.errors import UserError as UserError
 from minigpt.insight.memorization import measure_memorization as measure_memorization
 from minigpt.insight.report.report import write_report as write_report
@@ -45,6 +44,7 @@ from minigpt.models import GPT as GPT
 from minigpt.models import EncoderDecoder as EncoderDecoder
 from minigpt.targets.huggingface.folders import import_run as import_run
 from minigpt.training.samples import TextGenerator as TextGenerator
+from minigpt.training.start import config_for_text as config_for_text
 
 __version__: str
 __all__: list[str]
