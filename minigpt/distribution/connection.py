@@ -70,7 +70,7 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     return strategy
 
 
-def answers(address: str) -> bool:
+def is_reachable(address: str) -> bool:
     """Returns whether a process listens at an address, "HOST:PORT" or "[IPv6]:PORT"."""
     host, port = _split(address)
     try:
@@ -112,7 +112,7 @@ def _wait_for_others(cluster: Cluster) -> None:
     except OSError:
         raise _address_in_use(cluster) from None
     with server:
-        while missing := [i for i in cluster.others if not answers(cluster.addresses[i])]:
+        while missing := [i for i in cluster.others if not is_reachable(cluster.addresses[i])]:
             waited = time.monotonic() - began
             names = ", ".join(cluster.name(index) for index in missing)
             if waited > START_SECONDS:
@@ -186,7 +186,7 @@ def _loss(cluster: Cluster, error: Exception) -> UserError | None:
     named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
     if not named:
         return None
-    gone = [index for index in cluster.others if not answers(cluster.addresses[index])]
+    gone = [index for index in cluster.others if not is_reachable(cluster.addresses[index])]
     time.sleep(GRACE_SECONDS)
     names = ", ".join(cluster.name(index) for index in gone or sorted(named))
     return UserError(

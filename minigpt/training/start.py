@@ -10,6 +10,7 @@ import keras
 
 from minigpt.config import Config, IdsConfig, PairsConfig, TrainingConfig, load_config
 from minigpt.config.complete import (
+    CHARACTERS_BELOW,
     REFERENCE_SPEED,
     Completed,
     TextSize,
@@ -17,9 +18,8 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.fit import measure
 from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
-from minigpt.corpus.sources import open_source
+from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT, build_model
@@ -73,6 +73,7 @@ class Start:
       path: the directory of a new run; `runs/NAME-N` if None.
       name: NAME.
       completed: the settings of a new run, with their origins.
+      text: the text, if it was read to choose them.
     """
 
     config: Config
@@ -81,6 +82,7 @@ class Start:
     path: Path | None = None
     name: str = "run"
     completed: Completed | None = None
+    text: Text | None = None
 
     def open_corpus(self) -> Corpus:
         """Returns the token ids to train on.
@@ -91,7 +93,7 @@ class Start:
         if self.run is None:
             source = source_run(self.config)
             tokenizer = source.load_tokenizer() if source else None
-            return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
+            return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
         return known_run_corpus(self.run)
 
     @contextmanager
@@ -176,8 +178,8 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    completed = complete_settings(config, measures_speed=is_alone)
-    return Start(completed.config, path=path, name=name, completed=completed)
+    completed, text = complete_settings(config, measures_speed=is_alone)
+    return Start(completed.config, path=path, name=name, completed=completed, text=text)
 
 
 def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
@@ -192,25 +194,27 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
     if isinstance(paths, str) or not paths:
         problem = "should be a list of paths, such as ['book.txt']"
         raise UserError(ArgumentProblem("paths", paths, problem))
-    completed = complete_settings(load_config(None, overrides, [str(path) for path in paths]))
+    completed = complete_settings(load_config(None, overrides, [str(path) for path in paths]))[0]
     for line in completed.in_words():
         LOGGER.info("%s", line)
     return completed.config
 
 
-def complete_settings(config: Config, *, measures_speed: bool = True) -> Completed:
+def complete_settings(
+    config: Config, *, measures_speed: bool = True
+) -> tuple[Completed, Text | None]:
     """Fills in what the user has not set, by the text's size, the time limit and the machine's speed.
-
-    The text is read only if something is chosen for it.
 
     Args:
       config: the settings of the user.
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
+    Returns:
+      The settings; and the text, which is read only if something is chosen for it.
     Raises:
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
-    text, speed, gpus = None, REFERENCE_SPEED, 0
+    text, size, speed, gpus = None, None, REFERENCE_SPEED, 0
     source = source_run(config)
     try:
         config = _with_given_tokenizer(config)
@@ -218,11 +222,23 @@ def complete_settings(config: Config, *, measures_speed: bool = True) -> Complet
     except UserError:
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
         is_open = False
-    if is_open:
-        text = _text_size(config)
-        if measures_speed and not isinstance(config.data, PairsConfig):
-            speed, gpus = probe_speed(config.training)
-    return complete(config, text, speed, gpus, source and source.config)
+    data = config.data
+    if is_open and isinstance(data, IdsConfig):
+        files = IdFiles(data.paths)
+        count = sum(map(len, (files.train | files.val).values()))
+        size = TextSize(count, count)
+    elif is_open:
+        text = read_text(data)
+        size = TextSize(text.bytes, text.characters, text.different_characters)
+        # The share that is chosen for a short text is the default.
+        if text.bytes < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+            size = replace(size, training_share=text.training_share(data.val_fraction))
+    if size and getattr(data, "val_paths", None):
+        # The user's own validation text is not trained on.
+        size = replace(size, training_share=1.0)
+    if is_open and measures_speed and not isinstance(data, PairsConfig):
+        speed, gpus = probe_speed(config.training)
+    return complete(config, size, speed, gpus, source and source.config), text
 
 
 def _with_given_tokenizer(config: Config) -> Config:
@@ -233,18 +249,6 @@ def _with_given_tokenizer(config: Config) -> Config:
     if not tokenizer.vocab_size and (given := given_tokenizer(tokenizer)):
         tokenizer = tokenizer.model_copy(update={"vocab_size": given.vocab_size})
     return config.model_copy(update={"tokenizer": tokenizer})
-
-
-def _text_size(config: Config) -> TextSize:
-    data = config.data
-    if isinstance(data, IdsConfig):
-        files = IdFiles(data.paths)
-        count = sum(map(len, (files.train | files.val).values()))
-        return TextSize(count, count)
-    val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-    # The user's own validation text is not trained on.
-    text = measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
-    return replace(text, training_share=1.0) if getattr(data, "val_paths", None) else text
 
 
 def source_run(config: Config) -> Run | None:

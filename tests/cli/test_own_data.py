@@ -68,7 +68,7 @@ def test_a_command_finds_its_text(folder, monkeypatch, command):
         # The names of the hub are asked for in tests/corpus/test_dataset_source.py.
         overrides.append("data.name=saved")
     config = load_config(None, overrides, [value for name, value in given if name == "--text"])
-    config = complete_settings(config, measures_speed=False).config
+    config = complete_settings(config, measures_speed=False)[0].config
     corpus = open_corpus(config.data, config.tokenizer)
     assert corpus.train.documents > 10 or "- " in f"{command} "
     assert corpus.train.bytes > 500

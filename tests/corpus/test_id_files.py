@@ -133,7 +133,7 @@ def test_damaged_meta_pkl():
 def test_sizes_suit_the_number_of_ids(cache, tmp_path):
     prepare(tmp_path / "data")
     config = load_config({"data": {"source": "ids", "paths": [str(tmp_path / "data")]}})
-    fitted = complete_settings(config, measures_speed=False).config
+    fitted = complete_settings(config, measures_speed=False)[0].config
     assert fitted.tokenizer.kind == "listed"
     assert fitted.tokenizer.vocab_size == len(set(TEXT)) + 2
     assert (fitted.model.max_len, fitted.model.num_layers) == (64, 2)

@@ -82,7 +82,7 @@ def test_sizes_are_chosen_for_the_training_text(tmp_path, cache):
     train, val = write(tmp_path / "a.jsonl", TEXTS * 40), write(tmp_path / "b.jsonl", ["new"] * 900)
     alone = load_config({"data": {"source": "files", "paths": [train], "val_fraction": 1e-6}})
     both = load_config({"data": {"source": "files", "paths": [train], "val_paths": [val]}})
-    fitted = [complete_settings(config, measures_speed=False).config for config in (alone, both)]
+    fitted = [complete_settings(config, measures_speed=False)[0].config for config in (alone, both)]
     assert fitted[0].model == fitted[1].model
     assert fitted[0].training.epochs == fitted[1].training.epochs
 

@@ -68,7 +68,7 @@ def test_what_is_chosen_for_pairs(tmp_path):
     (tmp_path / "pairs.tsv").write_text("a hill\tein Berg\n" * 20 + "a fig\teine Feige\n")
     data = {"source": "pairs", "paths": [str(tmp_path / "pairs.tsv")]}
     given = {"data": data, "model": {"kind": "encoder_decoder"}, "tokenizer": {"kind": "word"}}
-    config = complete_settings(load_config(given)).config
+    config = complete_settings(load_config(given))[0].config
     assert (config.tokenizer.kind, config.tokenizer.vocab_size) == ("word", 20_000)
     assert (config.model.dropout_rate, config.model.max_len) == (0.2, 128)
     training = config.training
@@ -96,19 +96,19 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config(None, ["model.embed_dim=48", "data.source=files", f"data.paths=[{path!r}]"]),
         load_config("default", ["model.embed_dim=48"], text=[path]),
     ):
-        assert complete_settings(config).config == expected
+        assert complete_settings(config)[0].config == expected
 
 
 def test_a_complete_configuration_reads_no_text(tmp_path):
     config = config_for_text([text_of(5_000, tmp_path)])
     (tmp_path / "config.toml").write_text(dump_config(config))
     (tmp_path / "book.txt").unlink()
-    assert complete_settings(config).config == config
+    assert complete_settings(config)[0].config == config
     # Nothing is chosen again from what a run has written.
     again = load_config(tmp_path / "config.toml")
     assert settings_to_choose(again) == set()
-    assert complete_settings(again).config == again
-    assert complete_settings(load_config(None)).config == load_config(None)
+    assert complete_settings(again)[0].config == again
+    assert complete_settings(load_config(None))[0].config == load_config(None)
 
 
 def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
         widths.append(config.model.embed_dim)
         # Several processes choose the same.
         assert (
-            complete_settings(load_config(None, text=[path]), measures_speed=False).config
+            complete_settings(load_config(None, text=[path]), measures_speed=False)[0].config
             == complete(load_config(None, text=[path]), TextSize(2_000_000, 2_000_000)).config
         )
     assert widths == [96, 192, 256]
