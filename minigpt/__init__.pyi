@@ -6,7 +6,6 @@ from minigpt.app import train as train
 from minigpt.app import verify as verify
 from minigpt.config import Config as Config
 from minigpt.config import load_config as load_config
-from minigpt.corpus.fit import config_for_text as config_for_text
 from minigpt.errors import UserError as UserError
 from minigpt.evaluation.scores import Evaluation as Evaluation
 from minigpt.evaluation.scores import PairEvaluation as PairEvaluation
@@ -42,6 +41,7 @@ from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenize
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer as GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer as WordTokenizer
 from minigpt.training.samples import TextGenerator as TextGenerator
+from minigpt.training.start import config_for_text as config_for_text
 
 __version__: str
 __all__: list[str]
