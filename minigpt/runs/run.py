@@ -277,10 +277,10 @@ def adapted_model(
     Raises:
       UserError: the arrays do not fit the model.
     """
-    from minigpt.models import build_gpt
+    from minigpt.models import GPT
     from minigpt.models.lora import enable_lora
 
-    model = build_gpt(config, tokenizer.vocab_size)
+    model = GPT(config, tokenizer.vocab_size)
     enable_lora(model, rank, tokenizer.dialogue_tokens)
     _assign_checkpoint(model, checkpoint)
     return model
