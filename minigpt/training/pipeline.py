@@ -23,7 +23,8 @@ from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import count_merged
 from minigpt.notices import notices_to
 from minigpt.runs.records import Facts
-from minigpt.runs.run import Run, save_model
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import atomic_file
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
 from minigpt.training.failures import report_failed_writes
@@ -158,7 +159,8 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     # A hook may have changed them, for example rounded them.
     best.set_weights(weights)
     # This file is written last: if it exists, the other files are complete or could not be written.
-    save_model(best, run.model_file)
+    with atomic_file(run.model_file) as unfinished:
+        best.save(unfinished)
     return task.final_scores(best)
 
 
