@@ -1,21 +1,19 @@
 """Samples after an epoch: continued prompts, or translated sentences."""
 
-import inspect
-import reprlib
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, get_overloads, overload
+from typing import Any
 
 import keras
 import numpy as np
 
-from minigpt.config.sampling import TextSettings, settings_of
+from minigpt.config.sampling import settings_of
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
-from minigpt.generation.prompts import as_list, as_prompts
+from minigpt.generation.prompts import Prompt, as_list, as_prompts
 from minigpt.generation.sampler import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.console import new_console, show
@@ -75,26 +73,37 @@ class TextGenerator(keras.callbacks.Callback):
       UserError: a setting cannot be used.
     """
 
-    @overload
-    def __init__(
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self._decoder: Decoder | None = None
+        self._decoded_model: keras.Model | None = None
+        is_tutorial = (
+            isinstance(args[0], Integral) if args else TUTORIAL_NAMES.keys() & kwargs.keys()
+        )
+        (self._from_tutorial if is_tutorial else self._from_tokenizer)(*args, **kwargs)
+
+    def _from_tutorial(
         self,
         max_tokens: int,
         start_tokens: Any,
         index_to_word: Any,
         top_k: int = 10,
         print_every: int = 1,
-        *,
-        temperature: float = 1.0,
-        seed: int = 0,
-        show: Show | None = None,
-        record: Record | None = None,
-        max_len: int | None = None,
-        output: int | str | None = None,
-        **settings: Any,
-    ) -> None: ...
+        **others: Any,
+    ) -> None:
+        tokenizer = as_tokenizer("index_to_word", index_to_word)
+        # An empty list is one sequence of ids, not no sequence.
+        ids = [[]] if (ids := as_list(start_tokens)) == [] else ids
+        prompts = as_prompts("start_tokens", ids, tokenizer)
+        settings = {"max_new_tokens": max_tokens, "top_k": top_k, "print_every": print_every}
+        others["show"] = others.get("show") or _print_text
+        try:
+            self._set_up(tokenizer, prompts, **settings, **others)
+        except UserError as error:
+            named = (line.replace("max_new_tokens = ", "max_tokens = ") for line in error.problems)
+            raise UserError(*named) from None
 
-    @overload
-    def __init__(
+    def _from_tokenizer(
         self,
         tokenizer: Any,
         prompts: Any,
@@ -109,37 +118,28 @@ class TextGenerator(keras.callbacks.Callback):
         max_len: int | None = None,
         output: int | str | None = None,
         **settings: Any,
-    ) -> None: ...
+    ) -> None:
+        tokenizer = as_tokenizer("tokenizer", tokenizer)
+        settings |= {"max_new_tokens": max_new_tokens, "top_k": top_k, "temperature": temperature}
+        settings |= {"seed": seed, "print_every": print_every}
+        prompts = as_prompts("prompts", prompts, tokenizer)
+        self._set_up(tokenizer, prompts, show or _print, record, max_len, output, **settings)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        is_tutorial = _is_tutorial_call(args, kwargs)
-        for theirs, ours in TUTORIAL_NAMES.items():
-            name, other = (theirs, ours) if is_tutorial else (ours, theirs)
-            if other in kwargs:
-                raise TypeError(f"TextGenerator: {other!r} should be {name!r} in this call")
-        given = _bound(_CALLS[0 if is_tutorial else 1], args, kwargs)
-        # Our name of an argument → its name in the call.
-        called = {ours: name for name, ours in TUTORIAL_NAMES.items()} if is_tutorial else {}
-
-        def argument(name: str) -> Any:
-            return given.pop(called.get(name, name))
-
-        tokenizer = called.get("tokenizer", "tokenizer")
-        self.tokenizer: Vocabulary = as_tokenizer(tokenizer, argument("tokenizer"))
-        prompts = as_list(argument("prompts"))
-        # The tutorial's argument is one list of ids, ours is a list of prompts.
-        prompts = [[]] if is_tutorial and prompts == [] else prompts
-        self.prompts = as_prompts(called.get("prompts", "prompts"), prompts, self.tokenizer)
-        self.show = argument("show") or (_print_text if is_tutorial else _print)
-        self.record: Record | None = argument("record")
-        self.max_len: int | None = argument("max_len")
-        self.output: int | str | None = argument("output")
-        self.sampling = _sampling({TUTORIAL_NAMES.get(n, n): v for n, v in given.items()}, called)
-        self.seed = self.sampling.seed
-        self.print_every = self.sampling.print_every
-        self._decoder: Decoder | None = None
-        self._decoded_model: keras.Model | None = None
+    def _set_up(
+        self,
+        tokenizer: Vocabulary,
+        prompts: list[Prompt],
+        show: Show,
+        record: Record | None = None,
+        max_len: int | None = None,
+        output: int | str | None = None,
+        **settings: Any,
+    ) -> None:
+        self.tokenizer, self.prompts = tokenizer, prompts
+        self.show, self.record = show, record
+        self.max_len, self.output = max_len, output
+        self.sampling = settings_of(settings)
+        self.seed, self.print_every = self.sampling.seed, self.sampling.print_every
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # An unsuitable model is refused before the first step.
@@ -181,12 +181,6 @@ class TextGenerator(keras.callbacks.Callback):
         ]
 
 
-# The tutorial's call, and ours.
-_CALLS = [inspect.signature(call) for call in get_overloads(TextGenerator.__init__)]
-# For `help`, which cannot show both: the docstring does.
-TextGenerator.__init__.__signature__ = _CALLS[0]  # type: ignore[attr-defined]
-
-
 def check_banned_tokens(
     banned_tokens: Sequence[int], tokenizer: Vocabulary, name: str = "banned_tokens"
 ) -> None:
@@ -206,41 +200,6 @@ def check_banned_tokens(
         raise UserError(
             f"{name}: bans all {vocab_size:,} tokens of the vocabulary; should leave at least one"
         )
-
-
-def _is_tutorial_call(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    if not args:
-        return not TUTORIAL_NAMES.keys().isdisjoint(kwargs)
-    if isinstance(args[0], (float, str, type(None))):
-        raise TypeError(
-            "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
-            "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator(tokenizer, "
-            f"prompts). Received: {reprlib.repr(args[0])}"
-        )
-    return isinstance(args[0], Integral)
-
-
-def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns all arguments of the call by name, with defaults; TypeError if one is missing."""
-    try:
-        bound = call.bind(None, *args, **kwargs)
-    except TypeError as error:
-        names = [p.name for p in call.parameters.values() if p.default is p.empty][1:-1]
-        raise TypeError(f"TextGenerator({', '.join(names)}): {error}") from None
-    bound.apply_defaults()
-    _, *named, settings = bound.arguments.items()
-    return dict(named) | settings[1]
-
-
-def _sampling(settings: dict[str, Any], called: dict[str, str]) -> TextSettings:
-    """Checks the settings; `called` has the names of arguments in the call, for messages."""
-    if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
-        raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")
-    try:
-        return settings_of(settings)
-    except UserError as error:
-        lines = [line.partition(" = ") for line in error.problems]
-        raise UserError(*(called.get(name, name) + eq + rest for name, eq, rest in lines)) from None
 
 
 def _print(prompt: str, text: str) -> None:
