@@ -17,9 +17,9 @@ from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import counted, duration, rounded
-from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
+from minigpt.training.stopping import last_checkpoint
 from minigpt.training.strategy import probe_speed, unused_gpu
 from minigpt.training.tasks.task import Task
 

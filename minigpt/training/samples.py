@@ -1,15 +1,13 @@
-"""Samples after an epoch: continued prompts, or translated sentences."""
+"""Samples after an epoch: continued prompts."""
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import keras
-import numpy as np
 
 from minigpt.config.sampling import settings_of
 from minigpt.errors import UserError
-from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
@@ -21,12 +19,8 @@ from minigpt.training.console import new_console, show
 Show = Callable[[str, str], None]
 Record = Callable[[dict[str, Any]], None]
 
-# The Keras tutorial's names of arguments, and ours.
-TUTORIAL_NAMES = {
-    "max_tokens": "max_new_tokens",
-    "start_tokens": "prompts",
-    "index_to_word": "tokenizer",
-}
+# The Keras tutorial's names of arguments.
+TUTORIAL_NAMES = {"max_tokens", "start_tokens", "index_to_word"}
 
 
 class TextGenerator(keras.callbacks.Callback):
@@ -77,9 +71,7 @@ class TextGenerator(keras.callbacks.Callback):
         super().__init__()
         self._decoder: Decoder | None = None
         self._decoded_model: keras.Model | None = None
-        is_tutorial = (
-            isinstance(args[0], Integral) if args else TUTORIAL_NAMES.keys() & kwargs.keys()
-        )
+        is_tutorial = isinstance(args[0], Integral) if args else TUTORIAL_NAMES & kwargs.keys()
         (self._from_tutorial if is_tutorial else self._from_tokenizer)(*args, **kwargs)
 
     def _from_tutorial(
@@ -209,45 +201,3 @@ def _print(prompt: str, text: str) -> None:
 def _print_text(prompt: str, text: str) -> None:
     # On a new line: the progress bar of `fit` does not end its line.
     show(new_console(), f"\ngenerated text:\n{prompt}{text}")
-
-
-# Source, reference, translation.
-Row = tuple[str, str, str]
-
-
-class TranslationSamples:
-    """Greedy translations of sentences, the same ones each time, spread evenly over the held-out text.
-
-    Args:
-      evaluator: translates the held-out pairs.
-      count: number of sentences.
-      show: called with the rows of a table: source, reference, translation.
-    """
-
-    def __init__(
-        self, evaluator: PairEvaluator, count: int, show: Callable[[Sequence[Row]], None]
-    ) -> None:
-        self.evaluator, self.show = evaluator, show
-        fitting = evaluator.indices
-        # The middles of `count` equal parts.
-        places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
-        self.indices = fitting[np.unique(places.astype(np.int64))]
-
-    def write(self, epoch: float) -> list[dict[str, Any]]:
-        """Translates after this number of epochs, and shows the sentences; returns the records."""
-        if not len(self.indices):
-            return []
-        sources, references, texts = (
-            translate(self.indices)
-            for translate in (
-                self.evaluator.sources,
-                self.evaluator.references,
-                self.evaluator.translations,
-            )
-        )
-        rows = list(zip(sources, references, texts, strict=True))
-        self.show(rows)
-        return [
-            {"epoch": epoch, "source": source, "reference": reference, "text": text}
-            for source, reference, text in rows
-        ]

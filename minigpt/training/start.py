@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from minigpt.config import Config, IdsConfig, PairsConfig, TrainingConfig, load_config
 from minigpt.config.complete import (
     CHARACTERS_BELOW,
@@ -22,9 +20,6 @@ from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.models import GPT, build_model
-from minigpt.models.lora import enable_lora
-from minigpt.models.state import copy_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
@@ -395,25 +390,3 @@ def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
         f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
         f"{progress.epoch + 1} to train further{also}"
     )
-
-
-def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
-    """Returns the model of a task before its first step.
-
-    Args:
-      task: the task.
-      is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
-    Raises:
-      UserError: the run to start from has no model that can be used.
-    """
-    config = task.config
-    source = None if is_resumed else source_run(config)
-    # Loaded first: initial values depend on what was built before.
-    finished = source.load_model() if source else None
-    model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
-    if finished:
-        copy_weights(finished, model)
-    if config.training.lora_rank:
-        assert isinstance(model, GPT)
-        enable_lora(model, config.training.lora_rank, task.corpus.tokenizer.dialogue_tokens)
-    return model

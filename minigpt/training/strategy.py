@@ -18,7 +18,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from minigpt.training.tasks.task import Batch, Task
 
 if TYPE_CHECKING:
