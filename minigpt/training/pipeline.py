@@ -145,7 +145,7 @@ def train(
                 loop.hooks.finished(trained, "failed")
             raise
         seconds = time.perf_counter() - began
-        show(console, messages.finished(loop, scores, seconds, command), indent=0)
+        show(console, messages.finished(loop, scores, seconds), indent=0)
         show(console, messages.next_commands(loop, command, said))
     return trained
 

@@ -87,10 +87,10 @@ class TextGenerator(keras.callbacks.Callback):
         # An empty list is one sequence of ids, not no sequence.
         ids = [[]] if (ids := as_list(start_tokens)) == [] else ids
         prompts = as_prompts("start_tokens", ids, tokenizer)
-        settings = {"max_new_tokens": max_tokens, "top_k": top_k, "print_every": print_every}
         others["show"] = others.get("show") or _print_text
+        others |= {"max_new_tokens": max_tokens, "top_k": top_k, "print_every": print_every}
         try:
-            self._set_up(tokenizer, prompts, **settings, **others)
+            self._set_up(tokenizer, prompts, **others)
         except UserError as error:
             named = (line.replace("max_new_tokens = ", "max_tokens = ") for line in error.problems)
             raise UserError(*named) from None
