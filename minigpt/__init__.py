@@ -63,6 +63,7 @@ _WITHOUT_KERAS = {
     "PortableTextModel": "minigpt.targets.gguf.text_model",
     "PortableTranslationModel": "minigpt.targets.gguf.text_model",
     "load_portable": "minigpt.targets.gguf.text_model",
+    "open_model": "minigpt.targets.open_model",
     "Tokenizer": "minigpt.tokenizers.base",
     "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
     "CharacterTokenizer": "minigpt.tokenizers.character",

@@ -34,6 +34,7 @@ from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextMod
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel
 from minigpt.targets.gguf.text_model import load_portable as load_portable
 from minigpt.targets.huggingface.folders import import_run as import_run
+from minigpt.targets.open_model import open_model as open_model
 from minigpt.tokenizers.base import Tokenizer as Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer as BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenizer

@@ -14,12 +14,11 @@ from typer.main import get_command
 
 import minigpt
 import minigpt.layers
+from minigpt.cli.command import names_of_options
 from minigpt.cli.program import COMMANDS, build_app
-from minigpt.cli.sampling_options import option_names
 from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.serving.bodies import CompletionBody
-from minigpt.training.samples import TextGenerator
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -136,7 +135,7 @@ def names_in_table(page: str, heading: str) -> list[str]:
 
 
 def test_sampling_settings_in_documents_are_those_of_the_table():
-    options = set(option_names([s for s in SETTINGS if s.role != "training"]).values())
+    options = set(names_of_options([s for s in SETTINGS if s.role != "training"]).values())
     listed = names_in_table("guide.md", "## How the next token is chosen")
     # The length of a text does not choose a token.
     assert options - {"--max-new-tokens"} == set(listed) & options
@@ -154,7 +153,8 @@ def test_documented_signatures_are_those_of_the_code():
     for name, arguments in re.findall(r"[`*](?:minigpt\.)?(\w+)\(([^`]*?)\)[`* ]", text):
         functions = [getattr(owner, name) for owner in owners if hasattr(owner, name)]
         if name == "TextGenerator":  # It can be called in two ways.
-            functions = [TextGenerator._from_tokenizer, TextGenerator._from_tutorial]
+            generator = minigpt.TextGenerator
+            functions = [generator._from_tutorial, generator._from_tokenizer]
         signatures = [signature_of(function) for function in functions]
         assert not signatures or f"({arguments})" in signatures, (name, signatures)
         found.add(name)

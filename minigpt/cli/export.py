@@ -8,11 +8,11 @@ import typer
 
 import minigpt
 from minigpt.cli.command import JsonOption, ModelArgument, command
-from minigpt.cli.opening import is_portable
 from minigpt.cli.terminal import print_json, print_message
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.layout import check_run
 from minigpt.targets.export import check_output, new_output
+from minigpt.targets.open_model import is_portable
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.
@@ -71,7 +71,7 @@ def export(
             write_file_page(run, unfinished)
         print(f"Wrote {output}")
         return
-    check_run(run, or_file=True)
+    check_run(run)
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")

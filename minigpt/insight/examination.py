@@ -170,11 +170,8 @@ def examine(run: Run | str | Path) -> list[Verdict]:
             known = replace(known, state="interrupted")  # The process was killed.
         try:
             corpus = open_run_corpus(run)
-            problem = f"{run.path}: its text has changed since training"
         except UserError as error:
-            corpus, problem = None, str(error)
-        if corpus is None:
-            LOGGER.warning("%s. What needs the text is not measured.", problem)
+            LOGGER.warning("%s. What needs the text is not measured.", error)
         else:
             known = _measured(run, corpus, known)
         verdicts = diagnose(read_history(run, known))

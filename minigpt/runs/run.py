@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from minigpt.config import Config, LearnedConfig, TransformerConfig, dump_config, load_config
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_path
 from minigpt.runs.analysis import Analysis, read_analysis
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint
 from minigpt.runs.layout import (
@@ -35,13 +35,12 @@ from minigpt.runs.layout import (
     check_run,
     checkpoint_paths,
     epoch_paths,
-    is_current,
     new_run_path,
     run_error,
     snapshots,
 )
 from minigpt.runs.records import Facts, read_object
-from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers.base import Tokenizer
 
@@ -63,9 +62,7 @@ class Run:
     """
 
     def __init__(self, path: str | Path) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"`path` must be the path of a run. Received: {path!r}")
-        self.path = Path(path)
+        self.path = as_path("run", path)
         self.config_file = self.path / "config.toml"
         self.corpus_file = self.path / "corpus.json"
         self.tokenizer_folder = self.path / "tokenizer"
@@ -102,8 +99,7 @@ class Run:
 
         Args:
           path: a new or empty directory; its parents are created.
-          config: every setting.
-          tokenizer: the model's tokenizer.
+          config, tokenizer: every setting, and the model's tokenizer.
           corpus: the record of the text; None for a model that was not trained by minigpt.
           model: a trained model; None if the run is to be trained.
           facts: the facts about the run before its first step.
@@ -154,11 +150,7 @@ class Run:
                     raise
 
     def replace_config(self, config: Config) -> None:
-        """Replaces config.toml atomically.
-
-        Raises:
-          OSError: the file cannot be written; the old one is unchanged.
-        """
+        """Replaces config.toml atomically."""
         replace_file(self.config_file, dump_config(config).encode())
 
     @property
@@ -205,17 +197,8 @@ class Run:
         """
         return snapshots(self.snapshots_folder)
 
-    @property
-    def has_current_portable_file(self) -> bool:
-        """Whether model.gguf exists and is not older than the files it is made from."""
-        return is_current(self.path)
-
     def load_tokenizer(self) -> Tokenizer:
-        """Loads the run's tokenizer.
-
-        Raises:
-          UserError: its files are missing or damaged.
-        """
+        """Loads the run's tokenizer; a `UserError` if its files are missing or damaged."""
         return Tokenizer.load(self.tokenizer_folder)
 
     def load_model(self, checkpoint: Checkpoint | None = None) -> "GPT | EncoderDecoder":
@@ -272,15 +255,11 @@ class Run:
 def adapted_model(
     config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
 ) -> "GPT":
-    """Returns the model of a checkpoint with LoRA, in float32 for any training precision.
-
-    Raises:
-      UserError: the arrays do not fit the model.
-    """
-    from minigpt.models import build_gpt
+    """Returns the model of a checkpoint with LoRA, in float32 for any training precision."""
+    from minigpt.models import GPT
     from minigpt.models.lora import enable_lora
 
-    model = build_gpt(config, tokenizer.vocab_size)
+    model = GPT(config, tokenizer.vocab_size)
     enable_lora(model, rank, tokenizer.dialogue_tokens)
     _assign_checkpoint(model, checkpoint)
     return model
@@ -297,54 +276,28 @@ def _assign_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
 
 
 def as_run(run: Run | str | Path) -> Run:
-    """Returns a run; opens it if its directory is given.
-
-    Raises:
-      UserError: there is no run in the directory.
-      TypeError: `run` is neither a run nor a path.
-    """
-    if not isinstance(run, Run | str | os.PathLike):
-        raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
+    """Returns a run; opens it if its directory is given."""
     return run if isinstance(run, Run) else Run(run)
 
 
-def open_run_corpus(run: Run) -> "Corpus | None":
-    """Returns the token ids that a run is trained on; None if its text has changed since.
-
-    Raises:
-      UserError: the text cannot be read, or corpus.json is damaged.
-    """
-    from minigpt.corpus.token_store import reopen_corpus
-
-    config, tokenizer = run.config, run.load_tokenizer()
-    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
-    learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
-    existing = None if learned else tokenizer
-    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
-    # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
-    return corpus and replace(corpus, tokenizer=tokenizer)
-
-
-def known_run_corpus(run: Run) -> "Corpus":
+def open_run_corpus(run: Run) -> "Corpus":
     """Returns the token ids that a run is trained on.
 
     Raises:
       UserError: the run was imported, its text has changed since training or cannot be read, or
         corpus.json is damaged.
     """
+    from minigpt.corpus.token_store import reopen_corpus
+
     if not run.corpus_file.is_file():
         raise run_error(run.path, "was imported; its training text is unknown")
-    if (corpus := open_run_corpus(run)) is None:
-        source = run.config.data.source
+    config, tokenizer = run.config, run.load_tokenizer()
+    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
+    learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
+    existing = None if learned else tokenizer
+    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
+    if corpus is None:
+        source = config.data.source
         raise run_error(run.path, f"its text (data.source = {source!r}) has changed since training")
-    return corpus
-
-
-def save_model(model: "keras.Model", path: Path) -> None:
-    """Writes a `.keras` file atomically.
-
-    Raises:
-      OSError: the file cannot be written; the old one is unchanged.
-    """
-    with atomic_file(path) as unfinished:
-        model.save(unfinished)
+    # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
+    return replace(corpus, tokenizer=tokenizer)

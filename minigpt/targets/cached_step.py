@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.models import GPT
-from minigpt.targets.opened_model import in_float32
+from minigpt.targets.opened_keras import in_float32
 
 
 class CachedStep(tf.Module):

@@ -24,7 +24,7 @@ from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
 from minigpt.targets.comparison import compare, pair_material, text_material
-from minigpt.targets.opened_model import in_float32, opened_model
+from minigpt.targets.opened_keras import in_float32, opened_keras
 from minigpt.targets.targets import (
     TOLERANCES,
     ExportSource,
@@ -85,7 +85,7 @@ def certify(
         model = in_float32(model)
     with hide_tensorflow_log():
         export = export or target.open(path)
-        measured = compare(opened_model(model, tokenizer), export, material)
+        measured = compare(opened_keras(model, tokenizer), export, material)
     problems = problems_of(measured, TOLERANCES[export.weights])
     if export.learned_steps:
         # The cause of the others.

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
+from minigpt.config.sampling import ignored_settings
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
@@ -19,7 +20,6 @@ from minigpt.runs.layout import (
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file
-from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module

@@ -12,8 +12,7 @@ import keras
 
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
-from minigpt.runs.layout import checkpoint_paths
-from minigpt.storage.files import is_newer
+from minigpt.runs.layout import checkpoint_paths, is_newer
 from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.loop import TrainingLoop

@@ -25,7 +25,8 @@ from minigpt.models.lora import count_merged, enable_lora
 from minigpt.models.state import copy_weights
 from minigpt.notices import notices_to
 from minigpt.runs.records import Facts
-from minigpt.runs.run import Run, save_model
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import atomic_file
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
 from minigpt.training.hooks import Hook, Hooks
@@ -197,7 +198,8 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     # A hook may have changed them, for example rounded them.
     best.set_weights(weights)
     # This file is written last: if it exists, the other files are complete or could not be written.
-    save_model(best, run.model_file)
+    with atomic_file(run.model_file) as unfinished:
+        best.save(unfinished)
     return task.final_scores(best)
 
 

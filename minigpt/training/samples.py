@@ -1,5 +1,6 @@
 """Samples after an epoch: continued prompts."""
 
+import reprlib
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
@@ -8,19 +9,16 @@ import keras
 
 from minigpt.config.sampling import settings_of
 from minigpt.errors import UserError
+from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
-from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
-from minigpt.generation.prompts import Prompt, as_list, as_prompts
+from minigpt.generation.given_tokenizers import GivenTokenizer, as_prompts, as_tokenizer
 from minigpt.generation.sampler import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.console import new_console, show
 
 Show = Callable[[str, str], None]
 Record = Callable[[dict[str, Any]], None]
-
-# The Keras tutorial's names of arguments.
-TUTORIAL_NAMES = {"max_tokens", "start_tokens", "index_to_word"}
 
 
 class TextGenerator(keras.callbacks.Callback):
@@ -69,31 +67,15 @@ class TextGenerator(keras.callbacks.Callback):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self._decoder: Decoder | None = None
-        self._decoded_model: keras.Model | None = None
-        is_tutorial = isinstance(args[0], Integral) if args else TUTORIAL_NAMES & kwargs.keys()
+        if args and isinstance(args[0], (float, str, type(None))):
+            raise TypeError(
+                "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
+                "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator("
+                f"tokenizer, prompts). Received: {reprlib.repr(args[0])}"
+            )
+        names = {"max_tokens", "start_tokens", "index_to_word"}
+        is_tutorial = isinstance(args[0], Integral) if args else not names.isdisjoint(kwargs)
         (self._from_tutorial if is_tutorial else self._from_tokenizer)(*args, **kwargs)
-
-    def _from_tutorial(
-        self,
-        max_tokens: int,
-        start_tokens: Any,
-        index_to_word: Any,
-        top_k: int = 10,
-        print_every: int = 1,
-        **others: Any,
-    ) -> None:
-        tokenizer = as_tokenizer("index_to_word", index_to_word)
-        # An empty list is one sequence of ids, not no sequence.
-        ids = [[]] if (ids := as_list(start_tokens)) == [] else ids
-        prompts = as_prompts("start_tokens", ids, tokenizer)
-        others["show"] = others.get("show") or _print_text
-        others |= {"max_new_tokens": max_tokens, "top_k": top_k, "print_every": print_every}
-        try:
-            self._set_up(tokenizer, prompts, **others)
-        except UserError as error:
-            named = (line.replace("max_new_tokens = ", "max_tokens = ") for line in error.problems)
-            raise UserError(*named) from None
 
     def _from_tokenizer(
         self,
@@ -111,27 +93,41 @@ class TextGenerator(keras.callbacks.Callback):
         output: int | str | None = None,
         **settings: Any,
     ) -> None:
-        tokenizer = as_tokenizer("tokenizer", tokenizer)
-        settings |= {"max_new_tokens": max_new_tokens, "top_k": top_k, "temperature": temperature}
-        settings |= {"seed": seed, "print_every": print_every}
-        prompts = as_prompts("prompts", prompts, tokenizer)
-        self._set_up(tokenizer, prompts, show or _print, record, max_len, output, **settings)
+        self.tokenizer: Vocabulary = as_tokenizer("tokenizer", tokenizer)
+        self.prompts = as_prompts("prompts", prompts, self.tokenizer)
+        named = {"max_new_tokens": max_new_tokens, "top_k": top_k, "temperature": temperature}
+        named |= {"seed": seed, "print_every": print_every}
+        self.sampling = settings_of({**named, **settings})
+        self.seed, self.print_every = self.sampling.seed, self.sampling.print_every
+        self.show, self.record = show or _print, record
+        self.max_len, self.output = max_len, output
+        self._decoder: Decoder | None = None
+        self._decoded_model: keras.Model | None = None
 
-    def _set_up(
+    def _from_tutorial(
         self,
-        tokenizer: Vocabulary,
-        prompts: list[Prompt],
-        show: Show,
+        max_tokens: int,
+        start_tokens: Any,
+        index_to_word: Any,
+        top_k: int = 10,
+        print_every: int = 1,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        show: Show | None = None,
         record: Record | None = None,
         max_len: int | None = None,
         output: int | str | None = None,
         **settings: Any,
     ) -> None:
-        self.tokenizer, self.prompts = tokenizer, prompts
-        self.show, self.record = show, record
-        self.max_len, self.output = max_len, output
-        self.sampling = settings_of(settings)
-        self.seed, self.print_every = self.sampling.seed, self.sampling.print_every
+        tokenizer = as_tokenizer("index_to_word", index_to_word)
+        # The tutorial's argument is one list of ids, ours is a list of prompts.
+        prompts = as_list(start_tokens)
+        prompts = as_prompts("start_tokens", [[]] if prompts == [] else prompts, tokenizer)
+        how: dict[str, Any] = {"max_len": max_len, "output": output, "record": record}
+        how |= {"temperature": temperature, "seed": seed, "print_every": print_every, **settings}
+        show = show or _print_text
+        self._from_tokenizer(tokenizer, prompts, max_tokens, top_k, show=show, **how)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # An unsuitable model is refused before the first step.

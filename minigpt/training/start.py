@@ -47,7 +47,7 @@ from minigpt.runs.layout import (
 )
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
-from minigpt.runs.run import Run, known_run_corpus
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.strategy import probe_speed
@@ -98,7 +98,7 @@ class Start:
             source = source_run(self.config)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
-        return known_run_corpus(self.run)
+        return open_run_corpus(self.run)
 
     @contextmanager
     def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:

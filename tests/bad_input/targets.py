@@ -17,7 +17,7 @@ from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
-from minigpt.generation.prompts import check_prompt
+from minigpt.generation.base_models import check_prompt
 from minigpt.runs.run import Run
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

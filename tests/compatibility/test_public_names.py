@@ -42,8 +42,9 @@ def test_arguments(name):
     for part in name.split("."):
         callable_ = getattr(callable_, part)
     expected = ARGUMENTS[name].split()
-    # `TextGenerator` can be called in two ways; this is the former one.
-    parameters = inspect.signature(getattr(callable_, "_from_tokenizer", callable_)).parameters
+    # `TextGenerator` can be called in two ways.
+    call = getattr(callable_, "_from_tokenizer", callable_)
+    parameters = inspect.signature(call).parameters
     found = [parameter for parameter in parameters if parameter != "self"]
     assert set(expected) <= set(found)
     for position, argument in enumerate(expected):

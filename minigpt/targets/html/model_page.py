@@ -22,7 +22,7 @@ from minigpt.runs.records import (
     read_lines,
     spread,
 )
-from minigpt.runs.run import Run, known_run_corpus
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 from minigpt.targets.gguf.writing import write_checksum
@@ -54,7 +54,7 @@ def training_text(run: Run) -> str:
     Raises:
       UserError: the text is not known, has changed since training, or is too long for a page.
     """
-    corpus = known_run_corpus(run)
+    corpus = open_run_corpus(run)
     if (size := corpus.train.bytes) > _MOST_TEXT:
         problem = f"its training text has {size:,} bytes; a page holds at most {_MOST_TEXT:,}"
         raise run_error(run.path, problem)

@@ -14,7 +14,7 @@ from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.huggingface.folders import as_json, described_files
 from minigpt.targets.model_documents import SETTINGS_FILE, documents
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
-from minigpt.targets.opened_model import in_float32
+from minigpt.targets.opened_keras import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType
 
 # transformers.js creates the empty cache from the names of its axes.
