@@ -256,10 +256,10 @@ def adapted_model(
     config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
 ) -> "GPT":
     """Returns the model of a checkpoint with LoRA, in float32 for any training precision."""
-    from minigpt.models import build_gpt
+    from minigpt.models import GPT
     from minigpt.models.lora import enable_lora
 
-    model = build_gpt(config, tokenizer.vocab_size)
+    model = GPT(config, tokenizer.vocab_size)
     enable_lora(model, rank, tokenizer.dialogue_tokens)
     _assign_checkpoint(model, checkpoint)
     return model

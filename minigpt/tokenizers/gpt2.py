@@ -101,11 +101,12 @@ class GPT2Tokenizer(Tokenizer):
         self.added = tuple(added)
         self.splitting = splitting
         self.cut_after = CUT_AFTER[splitting]  # type: ignore[misc]  # other kinds have one for the class
+        if flagged := [t.content for t in added if t.single_word or t.lstrip or t.rstrip]:
+            problem = "single_word, lstrip and rstrip should be false"
+            raise UserError(f"tokenizer.json: the added token {flagged[0]!r}: {problem}")
         self._added = AddedTokens(added, self.normalize)
-        # Normalization changes a text, and white space that belongs to a token gets lost. The name of the
-        # end token in a text does too, but that ends a document.
-        strips = any(token.lstrip or token.rstrip for token in added)
-        self.lossless = splitting == "gpt2" and not strips
+        # Normalization changes a text. The name of the end token gets lost too, but that ends a document.
+        self.lossless = splitting == "gpt2"
         self.never_sampled_ids = tuple(
             i for i, piece in enumerate(pieces) if not piece and i != end_id
         )

@@ -11,7 +11,7 @@ from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import as_prompts
 from minigpt.generation.sampler import Sampler
 from minigpt.layers import TransformerBlock
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
@@ -138,7 +138,7 @@ def test_the_context_of_a_model_whose_input_has_any_length(tokenizer):
 
 
 def gpt(vocab_size):
-    return build_gpt(GPTConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size)
+    return GPT(GPTConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size)
 
 
 def test_a_gpt_decodes_with_its_cache(tokenizer):

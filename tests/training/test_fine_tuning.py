@@ -12,7 +12,7 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.models.lora import enable_lora
 from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run
@@ -84,7 +84,7 @@ def test_starts_where_the_run_is_and_learns(
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
     """A model with LoRA, about to be trained."""
     config = start.config.model.model_copy(update={"dropout_rate": 0.0})
-    model = build_gpt(config.model_copy(update={"attention_dropout_rate": 0.0}), 400)
+    model = GPT(config.model_copy(update={"attention_dropout_rate": 0.0}), 400)
     for weight, value in zip(model.weights, start.load_model().weights, strict=True):
         weight.assign(value)
     enable_lora(model, 2)

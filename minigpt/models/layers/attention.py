@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.models.layers.arguments import ATTENTION_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.dense import Dense, own_initializer, side_by_side
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
@@ -43,14 +43,14 @@ def attend(
     """
     heads, groups = query.shape[1], key.shape[1]
     # `ops.einsum` would first transpose the keys in memory.
-    scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
-    scores = _split(scores, heads)
+    scores = tf.matmul(_grouped(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
+    scores = _grouped(scores, heads)
     if bias is not None:
         scores = scores + ops.cast(bias, scores.dtype)
     if visible is not None:
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
-    return _split(tf.matmul(_merge(weights, groups), value), heads)
+    return _grouped(tf.matmul(_grouped(weights, groups), value), heads)
 
 
 def blocks_of(query: Any) -> list[slice]:
@@ -72,23 +72,15 @@ def normalized(x: Any, norm: Any) -> Any:
     return x if norm is None else norm(x)
 
 
-def _merge(x: Any, groups: int) -> Any:
-    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that are multiplied by the same keys."""
+def _grouped(x: Any, groups: int) -> Any:
+    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that the same keys are for; or back."""
     if x.shape[1] == groups:
         return x
     batch, heads, length, width = ops.shape(x)
-    return ops.reshape(x, (batch, groups, heads // groups * length, width))
+    return ops.reshape(x, (batch, groups, heads * length // groups, width))
 
 
-def _split(x: Any, heads: int) -> Any:
-    """float[B, G, H / G * T, N] → float[B, H, T, N]."""
-    if x.shape[1] == heads:
-        return x
-    batch, groups, length, width = ops.shape(x)
-    return ops.reshape(x, (batch, heads, length * groups // heads, width))
-
-
-class Attention(keras.layers.Layer):
+class Attention(DescribedLayer):
     """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     Args:
@@ -120,9 +112,9 @@ class Attention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         sizes = {"num_heads": num_heads, "head_dim": head_dim, "value_dim": value_dim}
-        config, kwargs = split_settings({**kwargs, **sizes}, block="pre_norm")
-        super().__init__(**kwargs)
-        self.config = config.resolved()
+        initializers = kernel_initializer, output_initializer
+        super().__init__({**kwargs, **sizes}, *initializers, block="pre_norm")
+        config = self.config
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads or config.num_heads
         self.head_dim, self.value_dim = config.head_sizes
@@ -130,8 +122,6 @@ class Attention(keras.layers.Layer):
         self.query_width = self.num_heads * self.head_dim
         self.key_width = self.num_kv_heads * self.head_dim
         self.value_width = self.num_kv_heads * self.value_dim
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
         self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
@@ -188,17 +178,6 @@ class Attention(keras.layers.Layer):
         heads = ops.transpose(heads, (0, 2, 1, 3))
         shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **self.config.model_dump(),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable("minigpt")

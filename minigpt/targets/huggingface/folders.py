@@ -9,7 +9,7 @@ from typing import Any
 from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig, load_config
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
@@ -154,7 +154,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
     shapes = architecture.tensor_shapes(described, vocab_size)
     with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
         LOGGER.log(level, "reading %s", folder)
-        model = build_gpt(described, vocab_size)
+        model = GPT(described, vocab_size)
         architecture.assign(model, read)
     return model, tokenizer, described
 
