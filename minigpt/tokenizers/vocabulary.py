@@ -235,7 +235,6 @@ class ContinuationText:
       tokenizer: the tokenizer.
       prompt_ids: int32[P].
       stops: stop strings.
-
     Attributes:
       stopped: whether a stop string was found.
       tokens: the tokens that were pushed; the last one completed the stop string, if there is one.
@@ -247,7 +246,7 @@ class ContinuationText:
         self.stopped = False
         self.tokens: list[int] = []
         self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
-        self._stops = stops
+        self.stops = stops
         self._held = ""
 
     def push(self, tokens: Iterable[int]) -> str:
@@ -255,7 +254,7 @@ class ContinuationText:
 
         Tokens after a stop string are ignored.
         """
-        if not self._stops:
+        if not self.stops:
             new = list(tokens)
             self.tokens += new
             return self._detokenizer.push(*new)
@@ -265,9 +264,9 @@ class ContinuationText:
                 break
             self.tokens.append(token)
             self._held += self._detokenizer.push(token)
-            stop = find_stop(self._held, self._stops)
+            stop = find_stop(self._held, self.stops)
             if stop is None:
-                end = len(self._held) - partial_stop_length(self._held, self._stops)
+                end = len(self._held) - partial_stop_length(self._held, self.stops)
                 ready.append(self._held[:end])
                 self._held = self._held[end:]
             else:
