@@ -20,25 +20,17 @@ class LogitsProcessor(abc.ABC):
 
     @abc.abstractmethod
     def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
-        """Begins a text.
+        """Begins a text, whose prompt is int32[P], and returns a function for its tokens.
 
-        Args:
-          tokenizer: the model's tokenizer.
-          prompt_ids: int32[P].
-        Returns:
-          A function that is called before each new token, between the penalties and the temperature. Its
-          arguments are int32[T], the ids of the prompt and of the new tokens, and float32[V], the logits
-          of the next one. It returns float32[V]; a token of -inf is not drawn, and if all are -inf, the
-          text ends.
+        It is called before each new token, between the penalties and the temperature, with int32[T], the
+        ids of the prompt and of the new tokens, and with float32[V], the logits of the next one. It returns
+        float32[V]; a token of -inf is not drawn, and if all are -inf, the text ends.
         """
 
 
 class Controls(LogitsProcessor):
-    """The arguments `logit_bias`, which is added first, and `logits_processor` of a text model.
+    """The arguments `logit_bias`, which is added first, and `logits_processor` of `BaseTextModel.samples`.
 
-    Args:
-      process, bias: `logits_processor` and `logit_bias` of `BaseTextModel.samples`.
-      tokenizer, vocab_size: those of the model.
     Raises:
       UserError: a key of the bias is not one token, or a value is nan or inf.
       TypeError: an argument has the wrong type.

@@ -232,7 +232,7 @@ class ContinuationText:
         self.stopped = False
         self.tokens: list[int] = []
         self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
-        self._stops = stops
+        self.stops = stops
         self._held = ""
 
     def push(self, tokens: Iterable[int]) -> str:
@@ -240,7 +240,7 @@ class ContinuationText:
 
         Tokens after a stop string are ignored.
         """
-        if not self._stops:
+        if not self.stops:
             new = list(tokens)
             self.tokens += new
             return self._detokenizer.push(*new)
@@ -250,9 +250,9 @@ class ContinuationText:
                 break
             self.tokens.append(token)
             self._held += self._detokenizer.push(token)
-            stop = find_stop(self._held, self._stops)
+            stop = find_stop(self._held, self.stops)
             if stop is None:
-                end = len(self._held) - partial_stop_length(self._held, self._stops)
+                end = len(self._held) - partial_stop_length(self._held, self.stops)
                 ready.append(self._held[:end])
                 self._held = self._held[end:]
             else:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from minigpt.training.tasks.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -192,6 +192,10 @@ def seed(number: int, deterministic: bool) -> None:
     keras.utils.set_random_seed(number)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
+        # `AddN`, which sums gradients, adds in an order that depends on which of its inputs no other
+        # operation still needs. TensorFlow that is initialized refuses.
+        with suppress(RuntimeError):
+            tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def device_name(gpus: list[Any]) -> str:
