@@ -23,6 +23,7 @@ from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers.chat_format import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
 
+STATE_FILE = "tokenizer.json"
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
 PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
 
@@ -55,14 +56,7 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
-        """Learns a vocabulary from texts.
-
-        Args:
-          texts: documents, read once and in order.
-          args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
-        Raises:
-          UserError: the vocabulary of this kind is read from a file.
-        """
+        """Learns a vocabulary from documents, read once and in order, with the settings of this kind."""
         raise UserError(
             f"tokenizer.kind = {cls.kind!r}: is read from a file, not learned from text"
         )
@@ -167,7 +161,7 @@ class Tokenizer(Vocabulary):
         # The fingerprint tells a changed byte from another vocabulary.
         state = {**self._state(), "fingerprint": self.fingerprint()}
         text = json.dumps(state, indent=1) + "\n"
-        return {**self._files(), state_path(Path()).name: text.encode("ascii")}
+        return {**self._files(), STATE_FILE: text.encode("ascii")}
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
@@ -178,7 +172,7 @@ class Tokenizer(Vocabulary):
           TypeError: `folder` is not a path.
         """
         folder = as_path("folder", folder)
-        path = state_path(folder)
+        path = folder / STATE_FILE
         try:
             state = json.loads(read_file(path))
             # What has not changed needs no other check.
@@ -204,11 +198,6 @@ class Tokenizer(Vocabulary):
 
 def _hash(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def state_path(folder: Path) -> Path:
-    """Returns the path of `tokenizer.json` in a tokenizer's folder."""
-    return folder / "tokenizer.json"
 
 
 def read_file(path: Path) -> bytes:
