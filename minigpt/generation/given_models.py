@@ -23,10 +23,7 @@ class UncachedModel(StepModel):
     """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
 
     Attributes:
-      model: the model.
-      vocab_size: V.
-      max_len: T, the longest input.
-      fixed_length: whether every input has T tokens; shorter ones are padded on the right.
+      fixed_length: whether every input has max_len tokens; shorter ones are padded on the right.
       output: index or key of the logits among several outputs; None if there is one output.
     """
 
