@@ -133,7 +133,7 @@ def _register_layers(keras: Any) -> None:
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
-        importlib.import_module("minigpt.training.optimizers.updates")
+        importlib.import_module("minigpt.training.optimizers")
 
 
 class _BeforeKeras(MetaPathFinder):

@@ -1,4 +1,4 @@
-"""Samples after an epoch: continued prompts, or translated sentences."""
+"""Samples after an epoch: continued prompts."""
 
 import reprlib
 from collections.abc import Callable, Sequence
@@ -6,11 +6,9 @@ from numbers import Integral
 from typing import Any
 
 import keras
-import numpy as np
 
 from minigpt.config.sampling import settings_of
 from minigpt.errors import UserError
-from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
@@ -126,9 +124,10 @@ class TextGenerator(keras.callbacks.Callback):
         # The tutorial's argument is one list of ids, ours is a list of prompts.
         prompts = as_list(start_tokens)
         prompts = as_prompts("start_tokens", [[]] if prompts == [] else prompts, tokenizer)
-        how = {"max_len": max_len, "output": output, "show": show or _print_text, "record": record}
-        named = {"temperature": temperature, "seed": seed, "print_every": print_every, **settings}
-        self._from_tokenizer(tokenizer, prompts, max_tokens, top_k, **how, **named)
+        how: dict[str, Any] = {"max_len": max_len, "output": output, "record": record}
+        how |= {"temperature": temperature, "seed": seed, "print_every": print_every, **settings}
+        show = show or _print_text
+        self._from_tokenizer(tokenizer, prompts, max_tokens, top_k, show=show, **how)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # An unsuitable model is refused before the first step.
@@ -198,45 +197,3 @@ def _print(prompt: str, text: str) -> None:
 def _print_text(prompt: str, text: str) -> None:
     # On a new line: the progress bar of `fit` does not end its line.
     show(new_console(), f"\ngenerated text:\n{prompt}{text}")
-
-
-# Source, reference, translation.
-Row = tuple[str, str, str]
-
-
-class TranslationSamples:
-    """Greedy translations of sentences, the same ones each time, spread evenly over the held-out text.
-
-    Args:
-      evaluator: translates the held-out pairs.
-      count: number of sentences.
-      show: called with the rows of a table: source, reference, translation.
-    """
-
-    def __init__(
-        self, evaluator: PairEvaluator, count: int, show: Callable[[Sequence[Row]], None]
-    ) -> None:
-        self.evaluator, self.show = evaluator, show
-        fitting = evaluator.indices
-        # The middles of `count` equal parts.
-        places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
-        self.indices = fitting[np.unique(places.astype(np.int64))]
-
-    def write(self, epoch: float) -> list[dict[str, Any]]:
-        """Translates after this number of epochs, and shows the sentences; returns the records."""
-        if not len(self.indices):
-            return []
-        sources, references, texts = (
-            translate(self.indices)
-            for translate in (
-                self.evaluator.sources,
-                self.evaluator.references,
-                self.evaluator.translations,
-            )
-        )
-        rows = list(zip(sources, references, texts, strict=True))
-        self.show(rows)
-        return [
-            {"epoch": epoch, "source": source, "reference": reference, "text": text}
-            for source, reference, text in rows
-        ]

@@ -54,11 +54,11 @@ def attend(
 
 
 def blocks_of(query: Any) -> list[slice]:
-    """Returns blocks of the queries float[B, H, T, K] of a causal layer.
+    """Returns blocks of the queries float[B, H, T, K] of a causal layer; one block if T is not known.
 
     No query of a block attends to a key after the block, so that these scores need not be computed: with
     many blocks, almost half of all. A short block does not use a processor well, and each block adds to the
-    time of compilation. There is one block if T is not known before the computation.
+    time of compilation.
     """
     length = query.shape[2]
     if length is None:
@@ -201,11 +201,8 @@ class SelfAttention(Attention):
             )
 
     def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """Computes queries, keys and values.
+        """Computes queries, keys and values of x, float[B, T, D], at int32[B, T] or [1, T] positions.
 
-        Args:
-          x: float[B, T, D].
-          positions: int32[B, T] or [1, T], position of each token.
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
@@ -217,14 +214,11 @@ class SelfAttention(Attention):
         return self.rotate(query, positions), self.rotate(key, positions), value
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Attends to the tokens of `x`.
+        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D].
 
         Args:
-          x: float[B, T, D].
           mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
             Keras passes the mask that an earlier layer has computed. None: there is no padding.
-        Returns:
-          float[B, T, D].
         """
         return self.call_with_cache(x, training=training, mask=mask)[0]
 
@@ -309,8 +303,7 @@ class SelfAttention(Attention):
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U].
 
-        Raises:
-          ValueError: the layer is not causal: a new token would change the outputs of all earlier ones.
+        Raises a ValueError if the layer is not causal: a new token would change all earlier outputs.
         """
         if not self.causal:
             raise ValueError("A layer with causal = False cannot decode with a cache")
@@ -362,10 +355,9 @@ class BidirectionalAttention(Attention):
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
-        """Attends from each token of `x` to the first `lengths` tokens of the source.
+        """Attends from each token of `x`, float[B, T, D], to the first `lengths` tokens of the source.
 
         Args:
-          x: float[B, T, D].
           source: from `keys_and_values`.
           lengths: int32[B], each 1 or more; later tokens are padding.
         Returns:
@@ -392,13 +384,9 @@ class CrossAttention(BidirectionalAttention):
 
 
 def _masked(visible: Any, mask: Any) -> Any:
-    """Hides masked tokens from all other tokens.
+    """Hides the tokens where bool[B, T] is False from all other tokens. Each token sees itself.
 
-    Each token sees itself, so that no row of the softmax is empty.
-
-    Args:
-      visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.
-      mask: bool[B, T], False for tokens to hide; None for no mask.
+    Otherwise a row of the softmax might be empty. `visible`: bool, broadcast to [B, H, T, T], or None.
     """
     if mask is None:
         return visible
