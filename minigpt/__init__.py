@@ -15,8 +15,8 @@ width of a head, U value width of a head, F feed-forward width, V vocabulary siz
 
 Main functions: `minigpt.train(config)` trains a model and returns its run. `minigpt.resume(run)` resumes
 an interrupted run. `minigpt.open_model(run)` opens a model that generates text, with the methods
-`generate(prompts)` and `logits(ids)`; a translation model has `translate(texts)`. `minigpt.load(run)` opens it
-in TensorFlow, with `model`, `latents(ids)` and `evaluate(texts)`.
+`generate(prompts)` and `logits(ids)`; a translation model has `translate(texts)`. `minigpt.load(run)` opens
+it in TensorFlow, with `model`, `latents(ids)` and `evaluate(texts)`.
 """
 
 import importlib
