@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from minigpt.distribution.replicas import Replicas
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon
 
 
 @keras.saving.register_keras_serializable("minigpt")

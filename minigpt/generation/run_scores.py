@@ -43,10 +43,9 @@ def evaluate_run(
 def evaluate_files(
     run: Run | str | Path, files: Sequence[str], *, stride: int | None = None
 ) -> list[Evaluation | PairEvaluation]:
-    """Scores a run's best model on each of several files alone; see `evaluate_run`.
+    """Scores a run's best model on each of several files alone, as `evaluate_run` does.
 
-    Raises:
-      UserError: with the problems of all files, or as `evaluate_run`.
+    A `UserError` has the problems of all files.
     """
     run = as_run(run)
     tokenizer = run.load_tokenizer()

@@ -20,8 +20,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
 from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.step import ReplicatedStep
-from minigpt.training.start import initial_model
-from minigpt.training.tasks import build_task
+from minigpt.training.pipeline import build_task, initial_model
 
 
 def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:

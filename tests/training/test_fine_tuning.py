@@ -17,7 +17,7 @@ from minigpt.models.lora import enable_lora
 from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from tests.targets.huggingface.folders import huggingface_folder
 
 TUNED = {"epochs": 2, "steps_per_epoch": 30, "batch_size": 8, "learning_rate": 1e-2}
