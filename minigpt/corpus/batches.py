@@ -146,3 +146,12 @@ def eval_windows(
             targets[row, :size] = ids[start + 1 : start + size + 1]
             weights[row, overlap if start else 0 : size] = 1
         yield inputs, targets, weights
+
+
+# Those of the passes in use: of pairs, one order for each bucket and one for the batches.
+@functools.lru_cache(maxsize=64)
+def shuffled(size: int, *key: int) -> np.ndarray:
+    """Returns a pseudo-random permutation, int64[size]; the key is the seed, the pass and others."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64(key).random_raw(size)
+    return np.argsort(raw, kind="stable")

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from minigpt.corpus.pair_batches import shuffled
+from minigpt.corpus.batches import shuffled
 from minigpt.errors import UserError
 from minigpt.tokenizers.chat_format import answers, find
 from minigpt.tokenizers.vocabulary import Vocabulary
