@@ -30,16 +30,9 @@ def check_fills_batch(
     length_setting: str = "model.max_len",
     text: str = "the training text",
 ) -> None:
-    """Checks that a text has enough tokens for one batch.
+    """Raises a `UserError` if a text of `n_tokens` has fewer windows than a batch.
 
-    Args:
-      n_tokens: tokens of the training text.
-      max_len: targets in a window.
-      batch_size: windows in a batch.
-      length_setting: the setting that determines `max_len`, for the message.
-      text: the text's name, for the message.
-    Raises:
-      UserError: there are fewer windows than rows in a batch.
+    The message names the text and the setting that determines `max_len`.
     """
     if windows_in_pass(n_tokens, max_len) < batch_size:
         raise UserError(
