@@ -212,7 +212,7 @@ def unused_gpu(device: str) -> str | None:
     return why_no_gpu()
 
 
-def memory_of_gpus(gpus: Sequence[Any]) -> int | None:
+def _memory_of_gpus(gpus: Sequence[Any]) -> int | None:
     """Returns the bytes of the smallest of these GPUs; None if they are not known."""
     sizes = gpu_memory()
     numbers = [int(gpu.name.rpartition(":")[2]) for gpu in gpus]
@@ -234,7 +234,7 @@ def enough_memory(config: Config, vocab_size: int, replicas: int = 1) -> Iterato
       UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
     gpus = tf.config.get_visible_devices("GPU")
-    used, available = (replicas, memory_of_gpus(gpus)) if gpus else (0, None)
+    used, available = (replicas, _memory_of_gpus(gpus)) if gpus else (0, None)
     limit = machine_bytes() if not gpus else available
     if limit is not None and sum(training_bytes(config, vocab_size, used)) > limit:
         raise UserError(needed_to_train(config, vocab_size, available, used))
