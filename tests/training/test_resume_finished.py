@@ -78,19 +78,6 @@ def content(folder: Path) -> dict[Path, bytes]:
     }
 
 
-@pytest.mark.parametrize("is_exported", [True, False])
-def test_fewer_epochs_than_are_done_are_refused(copied, is_exported):
-    if not is_exported:
-        (copied / "model.keras").unlink()  # As after Ctrl-C.
-    before = content(copied)
-    with pytest.raises(UserError) as caught:
-        minigpt.resume(copied, ["training.epochs=1"])
-    assert caught.value.problems == (
-        "training.epochs = 1: 2 epochs are done; should be at least 3 to train further",
-    )
-    assert content(copied) == before
-
-
 @pytest.mark.parametrize(("state", "is_exported"), [("interrupted", False), ("training", True)])
 def test_an_end_that_was_not_recorded_is_recorded_later(copied, no_export, state, is_exported):
     """An earlier process was interrupted while it exported, or killed after it had."""
