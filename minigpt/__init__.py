@@ -14,9 +14,9 @@ Shape letters: B batch, T sequence length, S key/value length, D model width, H 
 width of a head, U value width of a head, F feed-forward width, V vocabulary size, L layers.
 
 Main functions: `minigpt.train(config)` trains a model and returns its run. `minigpt.resume(run)` resumes
-an interrupted run. `minigpt.load(run)` opens the model of a run, with the methods
-`generate(prompts)`, `logits(ids)`, `latents(ids)` and `evaluate(texts)`; a translation model has
-`translate(texts)`.
+an interrupted run. `minigpt.open_model(run)` opens a model that generates text, with the methods
+`generate(prompts)` and `logits(ids)`; a translation model has `translate(texts)`. `minigpt.load(run)` opens
+it in TensorFlow, with `model`, `latents(ids)` and `evaluate(texts)`.
 """
 
 import importlib
@@ -30,7 +30,6 @@ from typing import Any
 from minigpt.environment import (
     NEEDS_TENSORFLOW,
     check_keras_backend,
-    check_keras_floatx,
     hide_tensorflow_log,
 )
 from minigpt.notices import LOGGER
@@ -109,7 +108,6 @@ def __getattr__(name: str) -> Any:
                 raise ModuleNotFoundError(f"minigpt.{name}: {NEEDS_TENSORFLOW}", name="keras")
             check_keras_backend()
             _import_keras()
-            check_keras_floatx()
         value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 

@@ -1,6 +1,5 @@
 """The process and its environment: imports, Keras' settings, TensorFlow's log lines."""
 
-import ctypes
 import importlib.util
 import logging
 import os
@@ -169,27 +168,6 @@ def why_no_gpu() -> str | None:
     )
 
 
-def gpu_memory() -> list[int]:
-    """Returns the bytes of memory of each GPU that CUDA shows to this process; empty without a driver.
-
-    TensorFlow's API has no such function. The library of the driver is loaded wherever TensorFlow uses a
-    GPU (CUDA Driver API, "Device Management").
-    """
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return []
-    count, device, size = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
-    sizes = []
-    # Each function returns 0 if it succeeds.
-    if cuda.cuInit(0) == 0 == cuda.cuDeviceGetCount(ctypes.byref(count)):
-        for number in range(count.value):
-            cuda.cuDeviceGet(ctypes.byref(device), number)
-            cuda.cuDeviceTotalMem_v2(ctypes.byref(size), device)
-            sizes.append(size.value)
-    return sizes
-
-
 def check_keras_backend() -> None:
     """Raises a `UserError` if Keras uses, or will use, a backend other than TensorFlow."""
     keras = sys.modules.get("keras")
@@ -198,17 +176,6 @@ def check_keras_backend() -> None:
         raise UserError(
             f"Keras' backend = {backend!r}: minigpt needs 'tensorflow'; set the environment variable "
             "KERAS_BACKEND to it, or unset it, before Keras is imported"
-        )
-
-
-def check_keras_floatx() -> None:
-    """Raises a `UserError` if Keras' floatx is not float32. Imports Keras."""
-    import keras
-
-    if (floatx := keras.config.floatx()) != "float32":
-        raise UserError(
-            f"Keras' floatx = {floatx!r}: minigpt needs 'float32'; change it in keras.json or with "
-            "keras.config.set_floatx"
         )
 
 

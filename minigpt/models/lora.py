@@ -66,10 +66,7 @@ def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
 def merged_weights(model: GPT) -> list[np.ndarray]:
     """Returns the weights of the same model without LoRA, the products added to the matrices.
 
-    Args:
-      model: with LoRA, in float32.
-    Returns:
-      Arrays in the order of `model.weights`, without the factors.
+    They are in the order of `model.weights`, without the factors. The model is in float32.
     """
     merged, factors = {}, set()
     layers = [*adapted_layers(model).values(), model.embedding.token_embedding, model.head]

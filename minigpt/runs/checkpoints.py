@@ -163,13 +163,9 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def best_checkpoint(folder: Path) -> Checkpoint | None:
-    """Returns the best checkpoint by validation loss.
+    """Returns the best checkpoint by validation loss, or else the newest undamaged one; None without one.
 
     Logs a warning for each damaged one, and for the one that is used instead.
-
-    Returns:
-      the newest undamaged checkpoint if no epoch has ended or the best one is damaged; None if there is
-        none.
     """
     paths, checkpoint = checkpoint_paths(folder), newest_checkpoint(folder)
     if checkpoint is None:
@@ -186,15 +182,13 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
 
 def count_parameters(folder: Path) -> int | None:
     """Counts the weights in the newest checkpoint, without reading them; None if there is none to count."""
-    paths = checkpoint_paths(folder)
-    if not paths:
-        return None
     try:
-        with safe_open(paths[-1] / STATE, framework="np") as state:
+        newest = checkpoint_paths(folder)[-1]
+        with safe_open(newest / STATE, framework="np") as state:
             names = state.keys()
             weights = [state.get_slice(name) for name in names if name.startswith("weights/")]
             return sum(math.prod(weight.get_shape()) for weight in weights)
-    except (OSError, SafetensorError):
+    except (IndexError, OSError, SafetensorError):
         return None
 
 
@@ -248,17 +242,16 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
                 path.rename(scratch / path.name)
 
 
-def _read_manifest(path: Path) -> tuple[TrainingProgress, "_State"]:
+def _read_manifest(path: Path) -> tuple[TrainingProgress, _State]:
     """Returns the record, and the size and SHA-256 of the state."""
     try:
         content = json.loads(read_file(path / MANIFEST))
         if content.pop("sha256") != _sha256_of_content(content):
             raise ValueError("does not match its SHA-256")
         manifest = _Manifest.model_validate(content)
-    except OSError as error:
-        raise BrokenCheckpointError(f"{MANIFEST}: {error.strerror or error}") from None
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        raise BrokenCheckpointError(f"{MANIFEST} is damaged") from None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        reason = error.strerror or error if isinstance(error, OSError) else "damaged"
+        raise BrokenCheckpointError(f"{MANIFEST}: {reason}") from None
     return manifest.progress, manifest.state
 
 

@@ -160,11 +160,7 @@ class Run:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        """The record of the text that was given to `create`.
-
-        Raises:
-          UserError: the file is missing or damaged.
-        """
+        """The record of the text that was given to `create`; a `UserError` if it is missing or damaged."""
         try:
             return {"fingerprint": json.loads(read_file(self.corpus_file))["fingerprint"]}
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -202,12 +198,10 @@ class Run:
         return Tokenizer.load(self.tokenizer_folder)
 
     def load_model(self, checkpoint: Checkpoint | None = None) -> "GPT | EncoderDecoder":
-        """Loads the best model by validation loss; the newest one if no epoch has ended.
+        """Loads the model of a checkpoint; by default the best one, or the newest if no epoch has ended.
 
         Logs a warning for each damaged checkpoint, and for the one that is used instead.
 
-        Args:
-          checkpoint: one of this run, whose model is loaded instead.
         Raises:
           UserError: there is no checkpoint, or it cannot be read.
         """
@@ -239,11 +233,7 @@ class Run:
         return model
 
     def best_checkpoint(self) -> Checkpoint:
-        """Reads a checkpoint as `runs.checkpoints.best_checkpoint` does.
-
-        Raises:
-          UserError: there is no undamaged checkpoint.
-        """
+        """Reads the best checkpoint: see `runs.checkpoints`. A `UserError` if there is no undamaged one."""
         checkpoint = best_checkpoint(self.checkpoints_folder)
         if checkpoint is None:
             if damaged := checkpoint_paths(self.checkpoints_folder):

@@ -157,11 +157,7 @@ def read_gpt2(
 
 
 def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
-    """Returns how a tokenizer.json splits text into words.
-
-    Raises:
-      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
-    """
+    """Returns how a tokenizer.json splits text; a `UserError` unless it is of GPT-2's or Qwen3's kind."""
     before = described.get("pre_tokenizer")
     is_sequence = isinstance(before, dict) and before.get("type") == "Sequence"
     splitting: Splitting = "qwen2" if is_sequence else "gpt2"

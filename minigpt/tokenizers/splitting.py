@@ -78,11 +78,7 @@ class AddedToken:
 
 
 def read_added_tokens(described: Any) -> list[AddedToken]:
-    """Reads a list of entries of tokenizer.json. Missing flags have their defaults.
-
-    Raises:
-      ValueError: it is not such a list, or a token has no text.
-    """
+    """Reads entries of tokenizer.json, whose missing flags have their defaults; a ValueError if damaged."""
     tokens = TypeAdapter(list[AddedToken]).validate_json(json.dumps(described), strict=True)
     if not all(token.content and token.id >= 0 for token in tokens):
         raise ValueError("an added token has no text or a negative id")
@@ -90,12 +86,7 @@ def read_added_tokens(described: Any) -> list[AddedToken]:
 
 
 class AddedTokens:
-    """Finds added tokens in texts.
-
-    Args:
-      tokens: the tokens.
-      normalize: applied to the text before it is searched for tokens with `normalized`.
-    """
+    """Finds added tokens in texts; those with `normalized` in the text that `normalize` returns."""
 
     def __init__(self, tokens: Sequence[AddedToken], normalize: Callable[[str], str]) -> None:
         as_they_are = {t.content: t.id for t in tokens if not t.normalized}

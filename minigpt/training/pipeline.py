@@ -87,8 +87,7 @@ def train(
 
         # 2. Task.
         task = build_task(start.config, corpus)
-        replicas = strategy.replicas.count if strategy.replicas else 1
-        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size, replicas))
+        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
 
         # 3. Model.
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))

@@ -1,7 +1,7 @@
 """Where the steps of training are computed: the device, its memory, and the compiled step."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,7 @@ import tensorflow as tf
 from minigpt.config import Config, TrainingConfig
 from minigpt.config.complete import REFERENCE_SPEED
 from minigpt.corpus.token_store import Corpus
-from minigpt.environment import available_cores, gpu_memory, why_no_gpu
+from minigpt.environment import available_cores, why_no_gpu
 from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
@@ -212,34 +212,20 @@ def unused_gpu(device: str) -> str | None:
     return why_no_gpu()
 
 
-def _memory_of_gpus(gpus: Sequence[Any]) -> int | None:
-    """Returns the bytes of the smallest of these GPUs; None if they are not known."""
-    sizes = gpu_memory()
-    numbers = [int(gpu.name.rpartition(":")[2]) for gpu in gpus]
-    return min((sizes[number] for number in numbers if number < len(sizes)), default=None)
-
-
 @contextmanager
-def enough_memory(config: Config, vocab_size: int, replicas: int = 1) -> Iterator[None]:
+def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
     """Rejects training that cannot fit, before memory is allocated; turns out-of-memory into one line.
 
     The check comes first because Linux overcommits memory: without it the kernel may kill the process.
-    For GPUs the memory of the smallest one is compared.
 
-    Args:
-      config: the settings.
-      vocab_size: V.
-      replicas: the number of devices, of all processes, that share a batch.
     Raises:
       UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
-    gpus = tf.config.get_visible_devices("GPU")
-    used, available = (replicas, _memory_of_gpus(gpus)) if gpus else (0, None)
-    limit = machine_bytes() if not gpus else available
-    if limit is not None and sum(training_bytes(config, vocab_size, used)) > limit:
-        raise UserError(needed_to_train(config, vocab_size, available, used))
+    needed = needed_to_train(config, vocab_size)
+    on_cpu = not tf.config.get_visible_devices("GPU")
+    if on_cpu and sum(training_bytes(config, vocab_size)) > machine_bytes():
+        raise UserError(needed)
     try:
         yield
     except (MemoryError, tf.errors.ResourceExhaustedError):
-        needed = needed_to_train(config, vocab_size, available, used)
         raise UserError(f"out of memory: {needed}") from None

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
-from minigpt.models.layers.dense import Dense, own_initializer, side_by_side
+from minigpt.models.layers.dense import Dense, side_by_side
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.positions import POSITIONS
@@ -54,11 +54,11 @@ def attend(
 
 
 def blocks_of(query: Any) -> list[slice]:
-    """Returns blocks of the queries float[B, H, T, K] of a causal layer.
+    """Returns blocks of the queries float[B, H, T, K] of a causal layer; one block if T is not known.
 
     No query of a block attends to a key after the block, so that these scores need not be computed: with
     many blocks, almost half of all. A short block does not use a processor well, and each block adds to the
-    time of compilation. There is one block if T is not known before the computation.
+    time of compilation.
     """
     length = query.shape[2]
     if length is None:
@@ -131,13 +131,7 @@ class Attention(DescribedLayer):
             for name in ("query_norm", "key_norm"):
                 setattr(self, name, build_norm(self.config, name, self.dtype_policy))
                 getattr(self, name).build((None, None, None, self.head_dim))
-        self.output_projection = Dense(
-            input_shape[-1],
-            use_bias=self.config.use_bias,
-            kernel_initializer=own_initializer(self.output_initializer),
-            dtype=self.dtype_policy,
-            name="output",
-        )
+        self.output_projection = self.dense(input_shape[-1], self.output_initializer, "output")
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
@@ -201,11 +195,8 @@ class SelfAttention(Attention):
             )
 
     def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """Computes queries, keys and values.
+        """Computes queries, keys and values of x, float[B, T, D], at int32[B, T] or [1, T] positions.
 
-        Args:
-          x: float[B, T, D].
-          positions: int32[B, T] or [1, T], position of each token.
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
@@ -217,14 +208,11 @@ class SelfAttention(Attention):
         return self.rotate(query, positions), self.rotate(key, positions), value
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Attends to the tokens of `x`.
+        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D].
 
         Args:
-          x: float[B, T, D].
           mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
             Keras passes the mask that an earlier layer has computed. None: there is no padding.
-        Returns:
-          float[B, T, D].
         """
         return self.call_with_cache(x, training=training, mask=mask)[0]
 
@@ -272,45 +260,25 @@ class SelfAttention(Attention):
             cache = (key, value)
 
         is_whole = cache is not None or mask is not None or not self.causal
-        attended = [
-            self._attend(
-                query[:, :, block],
-                key[:, :, : block.stop],
-                value[:, :, : block.stop],
-                positions[:, block],
-                mask,
-                None if starts is None else starts[:, block],
-                training,
-            )
-            for block in ([slice(0, None)] if is_whole else blocks_of(query))
-        ]
+        attended = []
+        for block in [slice(0, None)] if is_whole else blocks_of(query):
+            part = query[:, :, block], key[:, :, : block.stop], value[:, :, : block.stop]
+            places = positions[:, block]
+            begins = None if starts is None else starts[:, block]
+            slots = ops.arange(ops.shape(part[1])[2])
+            # Each row has at least one True: a token attends to itself.
+            visible = slots <= places[:, None, :, None] if self.causal else None
+            visible = _masked(visible, mask)
+            if begins is not None:
+                visible = ops.logical_and(visible, slots >= begins[:, None, :, None])
+            bias = self.score_bias(places, slots)
+            attended.append(attend(*part, visible, self.dropout, training, bias))
         return self.project_output(ops.concatenate(attended, axis=2)), cache, values
-
-    def _attend(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        positions: Any,
-        mask: Any,
-        starts: Any,
-        training: bool | None,
-    ) -> Any:
-        """Attends from queries at `positions`; in a causal layer, to no later position."""
-        # Each row has at least one True: a token attends to itself.
-        slots = ops.arange(ops.shape(key)[2])
-        earlier = slots <= positions[:, None, :, None] if self.causal else None
-        visible = _masked(earlier, mask)
-        if starts is not None:
-            visible = ops.logical_and(visible, slots >= starts[:, None, :, None])
-        bias = self.score_bias(positions, slots)
-        return attend(query, key, value, visible, self.dropout, training, bias)
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U].
 
-        Raises:
-          ValueError: the layer is not causal: a new token would change the outputs of all earlier ones.
+        Raises a ValueError if the layer is not causal: a new token would change all earlier outputs.
         """
         if not self.causal:
             raise ValueError("A layer with causal = False cannot decode with a cache")
@@ -362,10 +330,9 @@ class BidirectionalAttention(Attention):
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
-        """Attends from each token of `x` to the first `lengths` tokens of the source.
+        """Attends from each token of `x`, float[B, T, D], to the first `lengths` tokens of the source.
 
         Args:
-          x: float[B, T, D].
           source: from `keys_and_values`.
           lengths: int32[B], each 1 or more; later tokens are padding.
         Returns:
@@ -392,13 +359,9 @@ class CrossAttention(BidirectionalAttention):
 
 
 def _masked(visible: Any, mask: Any) -> Any:
-    """Hides masked tokens from all other tokens.
+    """Hides the tokens where bool[B, T] is False from all other tokens. Each token sees itself.
 
-    Each token sees itself, so that no row of the softmax is empty.
-
-    Args:
-      visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.
-      mask: bool[B, T], False for tokens to hide; None for no mask.
+    Otherwise a row of the softmax might be empty. `visible`: bool, broadcast to [B, H, T, T], or None.
     """
     if mask is None:
         return visible

@@ -113,13 +113,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         return self.dropout(x, training=training)
 
     def logits(self, latents: Any) -> Any:
-        """Computes the logits of a tied head: the products of latents and token vectors.
-
-        Args:
-          latents: float[B, T, D].
-        Returns:
-          float[B, T, V].
-        """
+        """float[B, T, D] → float[B, T, V]: a tied head, the products of latents and token vectors."""
         return self.token_embedding(latents, reverse=True)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -16,7 +16,7 @@ from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
 from minigpt.models import GPT
-from minigpt.tokenizers.base import read_file
+from minigpt.tokenizers.base import read_or_refuse
 
 # Names in config.json → names in minigpt. Three names mean the same formula, the tanh form.
 ACTIVATIONS = {
@@ -46,7 +46,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
       UserError: the file cannot be read or contains anything other than an object.
     """
     try:
-        content = json.loads(read_file(path))
+        content = json.loads(read_or_refuse(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(content, dict):

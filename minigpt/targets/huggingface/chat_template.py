@@ -13,7 +13,7 @@ from typing import Any
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.targets.huggingface import rendering
-from minigpt.tokenizers.base import Tokenizer, read_file
+from minigpt.tokenizers.base import Tokenizer, read_or_refuse
 from minigpt.tokenizers.chat_format import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
@@ -55,7 +55,7 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
 def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
     template = settings.get("chat_template")
     if (file := folder / "chat_template.jinja").is_file():
-        template = read_file(file).decode("utf-8", "replace")
+        template = read_or_refuse(file).decode("utf-8", "replace")
     if not isinstance(template, str | None):
         raise UserError("chat_template in tokenizer_config.json should be text")
     return template

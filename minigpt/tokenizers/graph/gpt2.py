@@ -25,8 +25,7 @@ class GraphAddedTokens(tf.Module):
 
     Args:
       tokens: the tokens.
-      normalize: normalizes text, in Python.
-      normalized: the same in TensorFlow: string[N] → string[N].
+      normalize: normalizes text, in Python; `normalized` in TensorFlow: string[N] → string[N].
     """
 
     def __init__(
@@ -43,13 +42,10 @@ class GraphAddedTokens(tf.Module):
     def ids(
         self, texts: tf.Tensor, encode: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Encodes texts; `encode` encodes the parts between added tokens.
+        """Encodes texts: string[N] → ragged int32[N, None].
 
         Args:
-          texts: string[N].
-          encode: string[M] → ragged int32[M, None].
-        Returns:
-          ragged int32[N, None].
+          encode: string[M] → ragged int32[M, None], for the parts between added tokens.
         """
         parts, ids = self._as_they_are.split(texts)
         # What is a token already is an empty text for the second search.
@@ -65,11 +61,7 @@ class GraphAddedTokens(tf.Module):
 
 
 class _Search(tf.Module):
-    """Finds tokens that have the same value of `normalized`.
-
-    Args:
-      ids: text to search for → id.
-    """
+    """Finds tokens that have the same value of `normalized`; `ids`: text to search for → id."""
 
     def __init__(self, ids: dict[str, int]) -> None:
         super().__init__()
@@ -84,10 +76,8 @@ class _Search(tf.Module):
         )
 
     def split(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits texts at the tokens.
+        """Splits string[N] at the tokens.
 
-        Args:
-          texts: string[N].
         Returns:
           ragged string[N, None]: texts and tokens alternately, in which the tokens are empty; and
           ragged int32[N, None]: their ids, -1 for texts.

@@ -21,13 +21,7 @@ class GraphTokenizer(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns token ids, without end tokens.
-
-        Args:
-          texts: string[B]. Invalid UTF-8 is read as U+FFFD.
-        Returns:
-          ragged int32[B, None].
-        """
+        """string[B] → ragged int32[B, None], without end tokens. Invalid UTF-8 is read as U+FFFD."""
         texts = _valid_utf8(texts)
         return self._ids(_lower(texts) if self._lowercase else texts)
 
@@ -40,10 +34,7 @@ class GraphTokenizer(tf.Module):
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Decodes like `Tokenizer.decode`, but ignores ids outside the vocabulary.
 
-        Args:
-          ids: ragged int32[B, None].
-        Returns:
-          string[B], valid UTF-8.
+        ragged int32[B, None] → string[B], valid UTF-8.
         """
         return self._decode(ids)
 
@@ -51,10 +42,7 @@ class GraphTokenizer(tf.Module):
     def continuation(self, prompt: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
         """Returns the text that new ids add, like `Tokenizer.continuation`.
 
-        Args:
-          prompt, new: ragged int32[B, None].
-        Returns:
-          string[B], valid UTF-8.
+        ragged int32[B, None], twice → string[B], valid UTF-8.
         """
         text = self._decode(tf.concat([prompt, new], axis=1))
         start = tf.strings.length(self._decode(prompt))
