@@ -53,7 +53,7 @@ def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     try:
         # A closed standard input has no lines.
         with file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer) as stream:
-            data = stream.read(MAX_BYTES + 1) if stream else b""
+            data: bytes = stream.read(MAX_BYTES + 1) if stream else b""
         lines = data.decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
