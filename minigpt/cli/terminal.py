@@ -52,8 +52,9 @@ def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     name = "standard input" if file is None else f"{option} {file}"
     try:
         # A closed standard input has no lines.
-        with file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer) as stream:
-            data: bytes = stream.read(MAX_BYTES + 1) if stream else b""
+        given: Any = file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer)
+        with given as stream:
+            data = stream.read(MAX_BYTES + 1) if stream else b""
         lines = data.decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
