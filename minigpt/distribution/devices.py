@@ -22,6 +22,7 @@ from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers.updates import Muon
 from minigpt.training.start import Start
 from minigpt.training.strategy import (
     Step,
@@ -68,18 +69,16 @@ class Devices(Strategy):
         """
         if (replicas := self._several_workers) is None:
             return
-        checkpoint = start.checkpoint
-        record: dict[str, Any] = {
+        settings = start.config.settings(mode="json").items()
+        record = {
             "minigpt": minigpt.__version__,
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
-            "text": corpus.fingerprint[:12],
-            "checkpoint": checkpoint.path.name if checkpoint else None,
+            "SHA-256 of the tokens": corpus.fingerprint[:12],
+            "checkpoint": start.checkpoint.path.name if start.checkpoint else None,
+            **{name: value for name, value in settings if name not in _OWN},
         }
-        what = {"text": "SHA-256 of the tokens"}
-        settings = start.config.settings(mode="json").items()
-        record |= {name: value for name, value in settings if name not in _OWN}
-        check_equal(replicas, record, what)
+        check_equal(replicas, record)
 
     def build_model(self, build: Callable[[], keras.Model]) -> keras.Model:
         """Returns the model that `build` returns, with a copy on every replica."""
@@ -100,14 +99,11 @@ class Devices(Strategy):
         training, replicas = task.config.training, self.replicas
         # These update within a condition, where replicas cannot exchange tensors.
         is_conditional = training.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
-        kind = (
-            {}
-            if is_conditional or replicas.count == 1
-            else {"muon": partial(DividedMuon, replicas)}
-        )
+        divides = not is_conditional and replicas.count > 1
+        muon = partial(DividedMuon, replicas) if divides else Muon
         with replicas.scope():
             optimizer = build_optimizer(
-                training, model, compiles_updates=replicas.jit_compile, **kind
+                training, model, muon=muon, compiles_updates=replicas.jit_compile
             )
         # The metrics are created outside: they hold the loss of all replicas.
         model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
@@ -130,18 +126,13 @@ class Devices(Strategy):
         return run or Run(path)
 
     def check_weights(self, model: keras.Model) -> None:
-        """Checks that all workers begin with the same weights and the same state of the optimizer.
-
-        Raises:
-          UserError: in every worker, with those that differ from the first one.
-        """
+        """Checks that all workers begin with the same weights and the same state of the optimizer."""
         if (replicas := self._several_workers) is None:
             return
         digest = hashlib.sha256()
         for variable in (*model.variables, *model.optimizer.variables):
             digest.update(keras.ops.convert_to_numpy(variable).tobytes())
-        what = {"weights": "SHA-256 of the weights"}
-        check_equal(replicas, {"weights": digest.hexdigest()[:12]}, what)
+        check_equal(replicas, {"SHA-256 of the weights": digest.hexdigest()[:12]})
 
     @contextmanager
     def computing(self, loop: TrainingLoop) -> Iterator[Step]:
@@ -212,9 +203,6 @@ class Devices(Strategy):
 def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[str, Replicas | None]:
     """Selects the devices, connects to the other workers, and seeds all random number generators.
 
-    Args:
-      config: the settings.
-      cluster: the workers; None for one process.
     Returns:
       The devices' name, and the replicas; None for one device.
     Raises:
@@ -247,7 +235,7 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
     if devices > 1:
         name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
     if cluster:
-        name = f"{len(cluster.addresses)} workers, each with {name}"
+        name = f"{workers} workers, each with {name}"
     return name, Replicas(strategy, cluster, config.uses_xla)
 
 

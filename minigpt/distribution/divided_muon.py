@@ -15,11 +15,9 @@ from minigpt.training.optimizers.updates import Muon
 class DividedMuon(Muon):
     """`Muon` in which each replica orthogonalizes a share of the matrices and sends it to the others.
 
-    Every replica computes everything else, which is little: clipping, decay, momentums and Adam's updates.
-    All variables are whole on every replica, so a checkpoint does not depend on the number of replicas.
-
-    It cannot accumulate gradients or be within a `LossScaleOptimizer`. These update within a condition,
-    where replicas cannot exchange tensors.
+    Every replica computes everything else. All variables are whole on every replica, so a checkpoint does
+    not depend on their number. It cannot accumulate gradients or be within a `LossScaleOptimizer`: these
+    update within a condition, where replicas cannot exchange tensors.
 
     Args:
       replicas: those of the model. Gradients are already summed over them.
@@ -63,50 +61,19 @@ class DividedMuon(Muon):
     def _updates_of(self, replica: int, groups: Sequence[Any]) -> list[Any]:
         """Returns the updates of a replica's matrices, float[N, R, C] per group; zeros for those of others.
 
-        Their sums over the replicas are exact: a number and zeros. All replicas divide the groups alike,
-        which are in the order of the variables.
+        Their sums over the replicas are exact: a number and zeros. All replicas divide the groups alike.
         """
-        sizes = [len(variables) for _, variables, _ in groups]
-        costs = [
-            sum(_multiplications(variables[0].shape[0], width) for width in parts)
-            for _, variables, parts in groups
-        ]
-        updates = []
-        for group, counts in zip(groups, divide(sizes, costs, self.replicas.count), strict=True):
-            directions = self._directions(*group[:2])
+        updates, replicas, before = [], self.replicas.count, 0
+        for gradients, variables, parts in groups:
+            directions, number = self._directions(gradients, variables), len(variables)
+            # As many as if the matrices of all groups were given out in turn.
+            counts = [
+                len(range((r - before) % replicas, number, replicas)) for r in range(replicas)
+            ]
+            before += number
             first, own = sum(counts[:replica]), counts[replica]
             share = directions[first : first + own]
             if own:
-                share = self._orthogonalize_parts(share, group[2])
-            others = [[first, sum(counts) - first - own], [0, 0], [0, 0]]
-            updates.append(tf.pad(share, others))
+                share = self._orthogonalize_parts(share, parts)
+            updates.append(tf.pad(share, [[first, number - first - own], [0, 0], [0, 0]]))
         return updates
-
-
-def divide(sizes: Sequence[int], costs: Sequence[int], replicas: int) -> list[list[int]]:
-    """Divides groups of matrices among replicas so that all have about the same work.
-
-    Args:
-      sizes: number of matrices of each group.
-      costs: of one matrix of each group.
-      replicas: their number.
-    Returns:
-      for each group, the number of matrices of each replica.
-    """
-    counts = [[0] * replicas for _ in sizes]
-    work = [0] * replicas
-    # The largest come first; each goes to the replica with the least work.
-    for group in sorted(range(len(sizes)), key=lambda group: -costs[group]):
-        for _ in range(sizes[group]):
-            replica = work.index(min(work))
-            counts[group][replica] += 1
-            work[replica] += costs[group]
-    return counts
-
-
-def _multiplications(rows: int, columns: int) -> int:
-    """Returns those of five Newton–Schulz steps; see `training.optimizers.updates._orthogonalized`."""
-    rows, columns = sorted((rows, columns))
-    if columns >= 2 * rows:
-        return rows * rows * (4 * columns + 14 * rows)
-    return rows * rows * (10 * columns + 5 * rows)

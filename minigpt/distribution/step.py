@@ -41,11 +41,7 @@ class ReplicatedStep:
         self._step = tf.function(self._all_replicas, autograph=False)
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
-        """Computes the gradients of a batch, and updates the weights if it completes an update.
-
-        Returns:
-          the metrics by name.
-        """
+        """Returns the metrics by name; updates the weights if the batch completes an update."""
         self._batches += 1
         count = self.replicas.count
         inputs, targets, weights = _with_rows(batch, count)
@@ -87,9 +83,7 @@ class ReplicatedStep:
                 return tuple(self.replicas.sum([loss, plain]))
             # Keras' optimizers have no public list of them; these are in the order of the weights.
             accumulated = [
-                variable
-                for variable in optimizer.variables
-                if variable.name.endswith("_gradient_accumulator")
+                v for v in optimizer.variables if v.name.endswith("_gradient_accumulator")
             ]
             gradients = [
                 gradient + tf.convert_to_tensor(sum_before)

@@ -81,7 +81,6 @@ class History:
 
     @property
     def start_loss(self) -> float:
-        """The loss before training."""
         return self.uniform if math.isfinite(self.uniform) else float(self.losses[0])
 
     @property
@@ -136,8 +135,6 @@ def read_history(run: Run, analysis: Analysis | None = None) -> History:
     Args:
       run: the run.
       analysis: in place of the content of analysis.json.
-    Raises:
-      UserError: the settings of the run cannot be read.
     """
     facts = run.facts
     baselines = facts.get("baselines") or {}

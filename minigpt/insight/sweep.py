@@ -90,11 +90,7 @@ def _score(run: RunSummary) -> float:
 def _trials(
     values: Mapping[str, Sequence[Any]], config: str | Path | None, output: Path, text: list[str]
 ) -> dict[Path, list[str]]:
-    """Returns the run directory of each combination of values, and its settings.
-
-    Raises:
-      UserError: a setting cannot be used, or a run was started with others.
-    """
+    """Returns the run directory of each combination of values, and its settings; checks all of them."""
     problems = [f"{n} = []: should have at least one value" for n, v in values.items() if not v]
     if not values:
         problems.append(ArgumentProblem("values", values, "should name at least one setting"))
@@ -133,11 +129,12 @@ def _written(value: Any) -> str:
 
 def _changes(config: Config, run: Run) -> list[str]:
     """Returns a line for each given setting with which a run was not started."""
-    old, new = run.config.settings(), config.settings()
-    given = config.model_dump(exclude_unset=True)
-    names = [f"{section}.{key}" for section, keys in given.items() for key in keys]
+    old, given = run.config.settings(), config.model_dump(exclude_unset=True)
+    new = {
+        f"{section}.{key}": value for section, keys in given.items() for key, value in keys.items()
+    }
     return [
-        f"{run.path}: was started with {name} = {old.get(name)!r}, not {new[name]!r}"
-        for name in names
-        if new[name] not in (None, old.get(name)) and name != "training.step_limits"
+        f"{run.path}: was started with {name} = {old.get(name)!r}, not {value!r}"
+        for name, value in new.items()
+        if value not in (None, old.get(name)) and name != "training.step_limits"
     ]

@@ -1,11 +1,12 @@
 """The report of a run, or of several: one HTML file, without a network."""
 
+import functools
 import json
 import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from minigpt.config.schema import STORIES_DEFAULTS, selector
 from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.analysis import Analysis, Baselines, Verdict
+from minigpt.runs.analysis import Analysis, Baselines
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
@@ -35,25 +36,18 @@ from minigpt.storage.atomic import replace_file
 
 _MOST_EPOCHS, _MOST_STEPS, _MOST_SAMPLES = 1000, 800, 30
 _METRICS = (
-    "step",
-    "train_loss",
-    "val_loss",
-    "val_bits_per_byte",
-    "val_bleu",
-    "tokens_per_second",
-    "seconds",
-    "learning_rate",
+    *("step", "train_loss", "val_loss", "val_bits_per_byte", "val_bleu"),
+    *("tokens_per_second", "seconds", "learning_rate"),
 )
 _SIZES = ("parameters", "train_bytes", "train_tokens", "val_tokens")
 _MEASURED = ("seconds", "tokens_per_second", "learning_rate", "memory_bytes")
 
 
 def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
-    """Returns the facts as JSON values; null for what is not known.
+    """Returns the facts about a run as JSON values; null for what is not known.
 
-    Args:
-      run: the run. Its records may be damaged, or come from somebody else.
-      comparison: whether to leave out what a comparison of runs does not show.
+    Its records may be damaged, or come from somebody else. `comparison` leaves out what a comparison of
+    runs does not show.
     """
     known, recorded, name = run.analysis, run.facts, run.path.absolute().name
     try:
@@ -93,24 +87,19 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
 def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
     """Returns an analysis as JSON values, with the titles of its verdicts and less of its samples.
 
-    Args:
-      known: the analysis.
-      name: the name of the run, for the commands of the verdicts: without the folders of the user, because
-        the page can be given to others.
+    `name` stands for the run in the commands of the verdicts: without the folders of the user, because the
+    page can be given to others.
     """
-    measured = {
-        state: asdict(replace(each, samples=each.samples[:_MOST_SAMPLES]))
-        for state, each in known.memorization.items()
-    }
+    values = asdict(known)
+    for measured in values["memorization"].values():
+        del measured["samples"][_MOST_SAMPLES:]
     # None, if nothing was examined, is not an empty list.
-    verdicts = known.verdicts
-    shown = None if verdicts is None else [_verdict(each, name) for each in verdicts]
-    return asdict(known) | {"memorization": measured, "verdicts": shown}
-
-
-def _verdict(verdict: Verdict, name: str) -> dict[str, Any]:
-    action = verdict.runnable_action(name)
-    return {**verdict.as_dict(), "title": verdict.title, "action": action}
+    if known.verdicts is not None:
+        values["verdicts"] = [
+            {**verdict.as_dict(), "title": verdict.title, "action": verdict.runnable_action(name)}
+            for verdict in known.verdicts
+        ]
+    return values
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
@@ -162,7 +151,7 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
     report = {
         "version": minigpt.__version__,
         "written": time.time(),
-        "refreshes": not compared and is_own_report(opened[0], output),
+        "refreshes": not compared and output.resolve() == opened[0].report_file.resolve(),
         "runs": facts,
     }
     before, after = template(title, *_FOLDERS)
@@ -178,61 +167,55 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
         raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
-def is_own_report(run: Run, output: Path) -> bool:
-    """Returns whether a path is that of the report in the directory of a run."""
-    return output.name == REPORT_FILE and output.parent.resolve() == run.path.resolve()
-
-
 # The files may be damaged, or come from somebody else: the type and the length of each value are checked.
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
 _NAME_CHARACTERS, _PROBLEM_CHARACTERS = 300, 500
+_name = functools.partial(text, most=_NAME_CHARACTERS)
+# The keys of the page: the type of a value, and where a certificate has it.
+_CERTIFICATE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    **{name: (_name, name) for name in ("name", "format", "weights", "date")},
+    "bytes": (count, "bytes"),
+    "has_logits": (bool, "logits"),
+    "largest_difference": (number, "logits.largest_difference"),
+    "same_texts": (count, "greedy.same_texts"),
+    "prompts": (count, "greedy.prompts"),
+    "source_bits": (number, "bits_per_byte.source"),
+    "export_bits": (number, "bits_per_byte.export"),
+    "compared_tokens": (count, "logits.tokens"),
+    "compared_text": (_name, "text"),
+    "same_lines": (count, "tokenizer.same"),
+    "lines": (count, "tokenizer.lines"),
+    "tokens_per_second": (number, "tokens_per_second"),
+    "checkpoint": (_name, "checkpoint.name"),
+}
 
 
 def certificate_values(run: Run) -> list[dict[str, Any]]:
     """Returns the recorded certificates, newest first.
 
-    Args:
-      run: the run.
-    Returns:
-      Every key; None stands for what is missing or has a wrong type. "is_current" says whether the best
-      model of the run is still the one that was exported; None if that is not known.
+    Every key is there; None stands for what is missing or has a wrong type. "is_current" says whether the
+    best model of the run is still the one that was exported; None if that is not known.
     """
     found = [read_object(file) for file in run.certificates_folder.glob("*.json")]
     records = [record for record in found if isinstance(record.get("format"), str)]
     # Dates in ISO 8601 and UTC are sorted as strings.
     records.sort(key=lambda record: str(record.get("date")), reverse=True)
     best = best_state(run.checkpoints_folder) if records else None
-    return [_values(record, best) for record in records[:_MOST_CERTIFICATES]]
+    return [_certificate(record, best) for record in records[:_MOST_CERTIFICATES]]
 
 
-def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
-    logits, bits, greedy, tokenizer, checkpoint = (
-        mapping(record.get(name))
-        for name in ("logits", "bits_per_byte", "greedy", "tokenizer", "checkpoint")
-    )
-    sha256, problems = checkpoint.get("sha256"), record.get("problems")
+def _certificate(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
+    def value(place: str) -> Any:
+        part, _, key = place.rpartition(".")
+        return mapping(record.get(part)).get(key) if part else record.get(key)
+
+    sha256, problems = value("checkpoint.sha256"), record.get("problems")
     if isinstance(problems, list):
         sentences = (text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS])
         problems = [sentence for sentence in sentences if sentence is not None]
     return {
-        **{
-            name: text(record.get(name), _NAME_CHARACTERS)
-            for name in ("name", "format", "weights", "date")
-        },
-        "bytes": count(record.get("bytes")),
-        "has_logits": bool(logits),
-        "largest_difference": number(logits.get("largest_difference")),
-        "same_texts": count(greedy.get("same_texts")),
-        "prompts": count(greedy.get("prompts")),
-        "source_bits": number(bits.get("source")),
-        "export_bits": number(bits.get("export")),
-        "compared_tokens": count(logits.get("tokens")),
-        "compared_text": text(record.get("text"), _NAME_CHARACTERS),
-        "same_lines": count(tokenizer.get("same")),
-        "lines": count(tokenizer.get("lines")),
-        "tokens_per_second": number(record.get("tokens_per_second")),
+        **{name: kind(value(place)) for name, (kind, place) in _CERTIFICATE.items()},
         "problems": problems if isinstance(problems, list) else None,
-        "checkpoint": text(checkpoint.get("name"), _NAME_CHARACTERS),
         "is_current": sha256 == best["sha256"] if best and isinstance(sha256, str) else None,
     }
 
@@ -245,7 +228,7 @@ _NAMES = ("prompt", "source", "reference", "text")
 def samples_by_prompt(
     file: Path, best_epoch: float | None, only_best: bool = False
 ) -> list[dict[str, Any]]:
-    """Returns a dictionary for each prompt, or each source sentence, in the order of the file.
+    """Returns a dictionary for each prompt, or each source sentence, in the order of samples.jsonl.
 
     Args:
       file: samples.jsonl.
@@ -300,17 +283,11 @@ def setting_rows(config: Config) -> list[dict[str, Any]]:
     rows = []
     for name, value in config.settings("json").items():
         section, _, key = name.partition(".")
-        if name == "training.step_limits":
-            continue
         shown = _without_folders(value) if key in ("paths", "val_paths", "init_from") else value
-        rows.append(
-            {
-                "name": name,
-                "value": text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS),
-                "differs": value is not None and value != defaults[section].get(key),
-            }
-        )
-    return rows
+        shown = text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS)
+        differs = value is not None and value != defaults[section].get(key)
+        rows.append({"name": name, "value": shown, "differs": differs})
+    return [row for row in rows if row["name"] != "training.step_limits"]
 
 
 def _defaults(config: Config, section: str) -> dict[str, Any]:
