@@ -21,12 +21,10 @@ an interrupted run. `minigpt.load(run)` opens the model of a run, with the metho
 
 import importlib
 import os
-import re
 import sys
 import threading
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from minigpt.environment import (
@@ -48,12 +46,52 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
-# The stub has one import for each name; those after "isort: split" need Keras.
-_parts = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").split("# isort: split")
-_WITHOUT_KERAS, _WITH_KERAS = (
-    {name: module for module, name in re.findall(r"from ([\w.]+) import (?:\(\s*)?(\w+) as", part)}
-    for part in _parts
-)
+# `__init__.pyi` has the same names for type checkers.
+_WITHOUT_KERAS = {
+    "Config": "minigpt.config",
+    "load_config": "minigpt.config",
+    "config_for_text": "minigpt.corpus.fit",
+    "UserError": "minigpt.errors",
+    "measure_memorization": "minigpt.insight.memorization",
+    "write_report": "minigpt.insight.report.report",
+    "RunSummary": "minigpt.insight.run_list",
+    "list_runs": "minigpt.insight.run_list",
+    "sweep": "minigpt.insight.sweep",
+    "InlinePage": "minigpt.pages.notebook",
+    "Memorization": "minigpt.runs.analysis",
+    "Verdict": "minigpt.runs.analysis",
+    "Run": "minigpt.runs.run",
+    "PortableTextModel": "minigpt.targets.gguf.text_model",
+    "PortableTranslationModel": "minigpt.targets.gguf.text_model",
+    "load_portable": "minigpt.targets.gguf.text_model",
+    "Tokenizer": "minigpt.tokenizers.base",
+    "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
+    "CharacterTokenizer": "minigpt.tokenizers.character",
+    "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
+    "WordTokenizer": "minigpt.tokenizers.word",
+}
+_WITH_KERAS = {
+    "export_run": "minigpt.app",
+    "resume": "minigpt.app",
+    "train": "minigpt.app",
+    "verify": "minigpt.app",
+    "Evaluation": "minigpt.evaluation.scores",
+    "PairEvaluation": "minigpt.evaluation.scores",
+    "evaluate_files": "minigpt.generation.run_scores",
+    "evaluate_run": "minigpt.generation.run_scores",
+    "TextModel": "minigpt.generation.text_models",
+    "TranslationModel": "minigpt.generation.text_models",
+    "load": "minigpt.generation.text_models",
+    "examine": "minigpt.insight.examination",
+    "Plan": "minigpt.insight.plan",
+    "plan": "minigpt.insight.plan",
+    "TokenAndPositionEmbedding": "minigpt.layers",
+    "TransformerBlock": "minigpt.layers",
+    "GPT": "minigpt.models",
+    "EncoderDecoder": "minigpt.models",
+    "import_run": "minigpt.targets.huggingface.folders",
+    "TextGenerator": "minigpt.training.samples",
+}
 _MODULES = _WITHOUT_KERAS | _WITH_KERAS
 _lock = threading.RLock()
 

@@ -24,7 +24,7 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):
                 # A character that a terminal or a file cannot encode should not stop training.
                 stream.reconfigure(errors="replace")
-        from minigpt.cli.app import run_command
+        from minigpt.cli.program import run_command
 
         run_command()
     except (KeyboardInterrupt, Exception) as error:

@@ -17,7 +17,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 import minigpt
-from minigpt.cli.app import build_app
+from minigpt.cli.program import build_app
 
 ROOT = Path(__file__).resolve().parents[1]
 # Files outside docs/ that are pages of the site.

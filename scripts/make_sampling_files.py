@@ -9,7 +9,7 @@ tests/scripts/test_sampling_files.py fails while a file is out of date.
 import json
 from pathlib import Path
 
-from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Setting
+from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, SettingRow
 
 TARGETS = Path(__file__).resolve().parents[1] / "minigpt" / "targets"
 HEADER = TARGETS / "gguf" / "engine" / "sampling_settings.h"
@@ -22,12 +22,12 @@ LABELS = {"max_new_tokens": "Length (tokens)"}
 ELEMENTS = {"max_new_tokens": "length"}
 
 
-def in_words(setting: Setting) -> str:
+def in_words(setting: SettingRow) -> str:
     """Returns the limits of a setting: "more than 0, at most 1"."""
     return ", ".join(WORDS[comparison].format(limit) for comparison, limit in setting.limits())
 
 
-def allowed(setting: Setting) -> str:
+def allowed(setting: SettingRow) -> str:
     """Returns the allowed values of a setting: "a number above 0 and at most 1"."""
     kind = "an integer" if setting.type is int else "a number"
     most = largest(setting)
@@ -38,7 +38,7 @@ def allowed(setting: Setting) -> str:
     return f"{kind} from {setting.least} to {most:,}"
 
 
-def largest(setting: Setting) -> float | None:
+def largest(setting: SettingRow) -> float | None:
     """Returns the largest allowed value; None if there is no limit. Only integers have open limits."""
     if setting.below is None:
         return setting.most
@@ -81,7 +81,7 @@ def header() -> str:
     )
 
 
-def row(setting: Setting) -> str:
+def row(setting: SettingRow) -> str:
     """Returns the row of a setting in JavaScript."""
     first, *others = setting.name.split("_")
     is_short = others and len(others[-1]) == 1

@@ -66,7 +66,7 @@ With `data.source = "pairs"`, only these have an effect: {FOR_PAIRS}. With all o
 The filters are applied in this order: `repetition_penalty`, `banned_tokens`, {FILTERS}, the draw.
 Each filter uses the probabilities of the tokens that the filters before it keep.""",
 }
-# Name in `Setting.formats` → heading of its column.
+# Name in `SettingRow.formats` → heading of its column.
 FORMATS = {
     "saved_model": "SavedModel",
     "gguf": "`model.gguf`, page, server",

@@ -15,11 +15,11 @@ from typer.main import get_command
 
 import minigpt
 import minigpt.layers
-from minigpt.cli.app import COMMANDS, build_app
+from minigpt.cli.program import COMMANDS, build_app
 from minigpt.cli.sampling_options import option_names
 from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.generation.sampling import SamplingSettings
-from minigpt.serving.schema import CompletionBody
+from minigpt.serving.bodies import CompletionBody
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -1,8 +1,10 @@
 """The package as a Python user sees it."""
 
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,12 @@ def test_dir_lists_the_public_names():
     for name in minigpt.__all__:
         assert getattr(minigpt, name) is not None
     assert dir(minigpt) == sorted(minigpt.__all__)
+
+
+def test_the_stub_has_the_same_names():
+    stub = Path(minigpt.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    found = re.findall(r"from ([\w.]+) import (\w+) as \2", stub)
+    assert {name: module for module, name in found} == minigpt._MODULES
 
 
 def test_names_that_need_no_keras():

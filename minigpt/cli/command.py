@@ -62,13 +62,13 @@ def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return option_names(options)(messages_to_stderr()(function))
+        return naming_options(options)(messages_to_stderr()(function))
 
     return decorate
 
 
 @contextmanager
-def option_names(options: Mapping[str, str]) -> Iterator[None]:
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
     """Replaces Python arguments by options in the problems of a `UserError`."""
     try:
         yield

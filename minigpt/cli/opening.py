@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import minigpt
 from minigpt.cli.command import check_kind
 from minigpt.cli.terminal import print_message
-from minigpt.config.sampling import BY_NAME, Settings, settings_of
+from minigpt.config.sampling import BY_NAME, TextSettings, settings_of
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current
 from minigpt.storage.files import is_newer
@@ -40,7 +40,7 @@ class OpenedModel:
         else:
             self.sampling = open_run(path, kind).config.sampling.model_dump()
 
-    def sampling_settings(self, options: Mapping[str, Any]) -> Settings:
+    def sampling_settings(self, options: Mapping[str, Any]) -> TextSettings:
         """Returns sampling settings: the values of options, and the model's settings for the others.
 
         Args:
@@ -58,7 +58,7 @@ class OpenedModel:
             raise UserError(ArgumentProblem("length_penalty", penalty, problem))
         return settings
 
-    def load(self, settings: Settings, verbose: bool, adapter: Path | None = None) -> Any:
+    def load(self, settings: TextSettings, verbose: bool, adapter: Path | None = None) -> Any:
         """Loads the model.
 
         Args:
@@ -180,7 +180,7 @@ def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
       is_file: whether that is the file, without its run: there is no beam search then.
     """
     try:
-        settings = {**vars(Settings()), **model.config["sampling"]}
+        settings = {**vars(TextSettings()), **model.config["sampling"]}
         checked = settings_of(settings)
     except (UserError, KeyError, TypeError):
         raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None

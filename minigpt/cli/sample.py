@@ -14,12 +14,12 @@ from minigpt.cli.opening import OpenedModel, is_portable, open_run
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
     SampleHeadings,
+    input_lines,
     is_interactive,
     print_json,
     print_message,
     print_text,
     prompt_loop,
-    read_lines,
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
@@ -124,7 +124,7 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        source = value if kind == "regex" else "\n".join(read_lines(value, _FORMS[kind]))
+        source = value if kind == "regex" else "\n".join(input_lines(value, _FORMS[kind]))
         return Grammar(kind, source, value)
     return None
 
@@ -132,7 +132,7 @@ def _form(**given: Any) -> Any:
 def _piped_prompts() -> list[str]:
     """Returns the lines of standard input; one empty prompt if it is empty, closed or a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
-    return ([] if terminal else read_lines()) or [""]
+    return ([] if terminal else input_lines()) or [""]
 
 
 @command({"run": "RUN", "prompt": "--text", "text": "--text"})
@@ -151,7 +151,7 @@ def tokenize(
     tokenizer: Any = (
         minigpt.load_portable(run).tokenizer if is_file else open_run(run).load_tokenizer()
     )
-    for line in text or read_lines():
+    for line in text or input_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]

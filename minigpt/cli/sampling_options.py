@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.config.sampling import Setting
+from minigpt.config.sampling import SettingRow
 
 # Settings whose option has another name.
 _NAMES = {"banned_tokens": "ban"}
 
 
-def option_names(settings: Sequence[Setting]) -> dict[str, str]:
+def option_names(settings: Sequence[SettingRow]) -> dict[str, str]:
     """Returns the option of each setting: "top_k" → "--top-k"."""
     return {s.name: "--" + _NAMES.get(s.name, s.name).replace("_", "-") for s in settings}
 
 
 def with_sampling_options(
-    settings: Sequence[Setting], before: str
+    settings: Sequence[SettingRow], before: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorates a command: its `**options` become the options of sampling settings.
 
@@ -46,7 +46,7 @@ def with_sampling_options(
     return decorate
 
 
-def _parameter(setting: Setting) -> inspect.Parameter:
+def _parameter(setting: SettingRow) -> inspect.Parameter:
     """Returns the parameter of a command for a setting."""
     described = setting.description[0].upper() + setting.description[1:] + "."
     metavar = None

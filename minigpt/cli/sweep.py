@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, given_path, option_names
+from minigpt.cli.command import TextOption, given_path, naming_options
 from minigpt.cli.runs import HEADINGS, print_table, row_of
 from minigpt.cli.terminal import print_text
 from minigpt.cli.train import NEW_RUN, OVERRIDES
@@ -36,7 +36,7 @@ def sweep(
         if name in values:
             raise UserError(f"--set {override}: {name} is given twice; should have one list")
         values[name] = _values(listed)
-    with option_names(NEW_RUN | OVERRIDES | {"output": "--output"}), notices_to(print_text):
+    with naming_options(NEW_RUN | OVERRIDES | {"output": "--output"}), notices_to(print_text):
         runs = minigpt.sweep(values, config, output=output, text=text or [])
     print_table([HEADINGS, *map(row_of, runs)])
     raise typer.Exit(any(run.state != "finished" for run in runs))

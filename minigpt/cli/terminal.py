@@ -72,7 +72,7 @@ class SampleHeadings:
 MAX_BYTES = 100_000_000
 
 
-def read_lines(file: Path | None = None, option: str = "--file") -> list[str]:
+def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     """Returns the lines of a UTF-8 file, or of standard input, without line endings.
 
     Args:

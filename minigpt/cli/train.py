@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, option_names
+from minigpt.cli.command import TextOption, naming_options
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
@@ -78,7 +78,7 @@ def train(
 
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
-    with option_names(NEW_RUN | OVERRIDES):
+    with naming_options(NEW_RUN | OVERRIDES):
         settings = new_settings(config, text, run, overrides)
         # Imports TensorFlow, so a wrong option is reported before.
         minigpt.train(
@@ -92,7 +92,7 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
 def _plan(
     config: str | None, text: list[str], run: Path | None, overrides: list[str], as_json: bool
 ) -> None:
-    with option_names(NEW_RUN | OVERRIDES):
+    with naming_options(NEW_RUN | OVERRIDES):
         settings = new_settings(config, text, run, overrides)
         found = minigpt.plan(settings, run, name=_name(config, text))
     if as_json:
@@ -138,7 +138,7 @@ def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str])
         for option, value in new_run_options.items()
         if value
     ]
-    with option_names(RESUMED_RUN | OVERRIDES):
+    with naming_options(RESUMED_RUN | OVERRIDES):
         with gathering(problems):
             check_run(run)
             load_config(run / "config.toml", overrides)

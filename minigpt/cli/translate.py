@@ -10,12 +10,12 @@ from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, comman
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
+    input_lines,
     is_interactive,
     print_json,
     print_message,
     print_text,
     prompt_loop,
-    read_lines,
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.generation.prompts import unknown_tokens_message
@@ -46,7 +46,7 @@ def translate(
     interactive = not (text or file) and is_interactive()
     sources = list(text or [])
     if file or not (text or interactive):
-        sources += read_lines(file)
+        sources += input_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose)

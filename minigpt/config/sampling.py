@@ -1,6 +1,6 @@
 """The table of sampling settings: how the next token of a text is chosen. Imports no pydantic.
 
-The fields of `Settings` are the table. These are derived from it: the section `[sampling]`
+The fields of `TextSettings` are the table. These are derived from it: the section `[sampling]`
 (`config/schema.py`), the options of `minigpt sample`, the fields of the server, the settings of portable
 files, the arguments of exported graphs. `scripts/make_sampling_files.py` writes the header of the engine
 and the table of the page, `scripts/make_settings_page.py` the documentation.
@@ -30,7 +30,7 @@ _KINDS: dict[Any, tuple[Any, str]] = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingRow:
     """A row of the table.
 
     Attributes:
@@ -111,7 +111,7 @@ class Setting:
 
 
 def _row(default: Any, description: str, role: str = "distribution", **others: Any) -> Any:
-    """Returns a field of `Settings`; the arguments are attributes of `Setting`."""
+    """Returns a field of `TextSettings`; the arguments are attributes of `SettingRow`."""
     metadata = {"default": default, "description": description, "role": role, **others}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
@@ -122,7 +122,7 @@ _BOTH = ("gpt", "encoder_decoder")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TextSettings:
     """How a text is continued. `settings_of` checks the values. The order is that of the filters."""
 
     # ruff: noqa: RUF009 - a row is made once.
@@ -219,13 +219,13 @@ class Settings:
         return [setting.type(getattr(self, setting.name)) for setting in taken]
 
 
-SETTINGS = tuple(Setting(row.name, row.type, **row.metadata) for row in fields(Settings))
+SETTINGS = tuple(SettingRow(row.name, row.type, **row.metadata) for row in fields(TextSettings))
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 # In the order of `SamplingSettings` of TensorFlow and of the engine.
 DISTRIBUTION = tuple(setting for setting in SETTINGS if setting.role == "distribution")
 
 
-def settings_of(values: Mapping[str, Any]) -> Settings:
+def settings_of(values: Mapping[str, Any]) -> TextSettings:
     """Returns checked settings; those that are left out have their defaults.
 
     Raises:
@@ -241,4 +241,4 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     ]
     if found := [problem for problem in problems if problem]:
         raise UserError(*found)
-    return Settings(**plain)
+    return TextSettings(**plain)

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, create_model, field_validator, model
 
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
-from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
+from minigpt.config.sampling import BY_NAME, SETTINGS, SettingRow
 from minigpt.config.section import Section, combination_error, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
@@ -34,7 +34,7 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _field(setting: Setting) -> Any:
+def _field(setting: SettingRow) -> Any:
     """Returns the type and the field of a sampling setting, for `create_model`."""
     limits: Any = {
         # With a length to check, pydantic refuses strings that are not valid Unicode.
@@ -57,7 +57,7 @@ _Sampling: Any = create_model("_Sampling", __base__=Section, **_FIELDS)
 
 
 class SamplingConfig(_Sampling):
-    """The section `[sampling]`: the fields of `config.sampling.Settings`."""
+    """The section `[sampling]`: the fields of `config.sampling.TextSettings`."""
 
     if TYPE_CHECKING:
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minigpt.corpus.pair_batches import shuffled
 from minigpt.errors import UserError
-from minigpt.tokenizers.chat import answers, find
+from minigpt.tokenizers.chat_format import answers, find
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # (ids, starts), targets, weights: int32[B, T] each, and float32[B, T].
@@ -167,7 +167,7 @@ def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
     return rows
 
 
-def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
+def check_dialogues_fill_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
     """Raises a `UserError` if there are fewer rows than in a batch."""
     if len(dialogues.rows) < batch_size:
         raise UserError(

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import DIALOGUE_COLUMNS, format_of, open_rows
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, SourceFile, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
-from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.chat import check_messages
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.chat_format import check_messages
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
@@ -42,17 +42,14 @@ class Dialogues(TextFiles):
     def __init__(self, paths: Sequence[str | Path], val_paths: Sequence[str | Path] = ()) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
 
-    def _columns(self) -> dict[str, list[Path]]:
-        return {}
-
-    def _documents(self, path: Path) -> Iterator[Piece]:
-        if format_of(path) is None:
-            raise UserError(f"{path}: should be a file with rows, such as .jsonl")
-        for number, row in enumerate(open_rows(path), start=1):
+    def _documents(self, file: SourceFile) -> Iterator[Piece]:
+        if format_of(file.path) is None:
+            raise UserError(f"{file.path}: should be a file with rows, such as .jsonl")
+        for number, row in enumerate(open_rows(file), start=1):
             try:
                 yield Piece(document(row), True)
             except UserError as error:
-                raise UserError(f"{path}: row {number:,}: {error}") from None
+                raise UserError(f"{file.path}: row {number:,}: {error}") from None
 
 
 def document(row: Mapping[str, Any]) -> bytes:

@@ -1,13 +1,14 @@
 """Documents in one memory-mapped file: their boundaries, and how they are cut into pieces."""
 
+import hashlib
 import mmap
 import re
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,16 +28,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents as spans of memory-mapped UTF-8 text.
+    """Documents as spans of a UTF-8 text, in memory or memory-mapped.
 
     Attributes:
       text: the whole text.
       spans: int64[N, 2], first byte and end of each document. No document is empty.
+      digests: S16[N], 128 bits of BLAKE2b of each document: equal documents have equal ones.
       open_end: whether the last document continues beyond its span.
     """
 
-    text: mmap.mmap
+    text: mmap.mmap | bytearray
     spans: np.ndarray
+    digests: np.ndarray
     open_end: bool = False
 
     def __len__(self) -> int:
@@ -48,7 +51,8 @@ class Documents:
 
     def select(self, indices: np.ndarray) -> "Documents":
         """Returns the documents at `indices`, int[n], in this order."""
-        return replace(self, spans=self.spans[indices], open_end=False)
+        spans, digests = self.spans[indices], self.digests[indices]
+        return replace(self, spans=spans, digests=digests, open_end=False)
 
     def pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[str, bool]]:
         """Yields every document in pieces of at most `piece_bytes`, and whether a piece ends it."""
@@ -70,7 +74,7 @@ class Documents:
 
     def release_pages(self) -> None:
         """Tells the system that the text is not needed in memory until it is read again."""
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if isinstance(self.text, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.text.madvise(mmap.MADV_DONTNEED)
 
     def _cut(self, start: int, limit: int) -> int:
@@ -82,7 +86,7 @@ class Documents:
         return begin + word.end() if word else character_start(self.text, limit)
 
 
-def character_start(text: mmap.mmap, position: int) -> int:
+def character_start(text: mmap.mmap | bytearray, position: int) -> int:
     """Returns the first byte of the UTF-8 character that includes the byte at `position`."""
     while text[position] & 0xC0 == 0x80:
         position -= 1
@@ -99,21 +103,37 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
       pieces: the documents in order; together valid UTF-8.
       folder: where to create the file; the system's temporary folder if None.
     """
-    spans = array("q")
-    start, blank = 0, True
     with tempfile.TemporaryFile(dir=folder) as file:
-        for text, ends_document in pieces:
-            file.write(text)
-            blank = blank and (not text or text.isspace())
-            if ends_document:
-                if not blank:
-                    spans.extend((start, file.tell()))
-                start, blank = file.tell(), True
+        spans, digests = collect(pieces, file.write)
         file.flush()
-        text_map = (
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if start else mmap.mmap(-1, 1)
-        )
-    return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2))
+        size = file.tell()
+        text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else bytearray()
+    return Documents(text, spans, digests)
+
+
+def collect(
+    pieces: Iterable[Piece], write: Callable[[bytes], Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Writes documents one after the other; returns the spans and digests of `Documents`.
+
+    Args:
+      pieces: as for `ingest`.
+      write: called with the text of each piece.
+    """
+    spans, digests = array("q"), bytearray()
+    start = end = 0
+    blank, digest = True, hashlib.blake2b(digest_size=16)
+    for text, ends_document in pieces:
+        write(text)
+        digest.update(text)
+        end += len(text)
+        blank = blank and (not text or text.isspace())
+        if ends_document:
+            if not blank:
+                spans.extend((start, end))
+                digests += digest.digest()
+            start, blank, digest = end, True, hashlib.blake2b(digest_size=16)
+    return np.frombuffer(spans, np.int64).reshape(-1, 2), np.frombuffer(digests, "S16")
 
 
 def format_size(n_bytes: int) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from minigpt.corpus.token_ids import Group, encode_group
 from minigpt.environment import available_cores
 from minigpt.errors import UserError
-from minigpt.tokenizers import load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # What is printed goes to standard error: only ids go to the pipe.
 # The modules are found where this process finds them.
@@ -82,7 +82,7 @@ def main(descriptor: int) -> None:
     Args:
       descriptor: where the ids of each group are written.
     """
-    tokenizer = load_tokenizer(Path(sys.argv[1]))
+    tokenizer = Tokenizer.load(Path(sys.argv[1]))
     # The other end of a pipe is closed when the first process has ended, however it did.
     with suppress(EOFError, BrokenPipeError), open(descriptor, "wb", closefd=False) as output:
         while True:

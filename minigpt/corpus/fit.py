@@ -1,7 +1,7 @@
 """Chooses sizes and steps for a text, unless the user has set them."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -10,7 +10,6 @@ import numpy as np
 from minigpt.config import Config, IdsConfig, PairsConfig, load_config
 from minigpt.config.fit import (
     CHARACTERS_BELOW,
-    LONG_TEXT,
     REFERENCE_SPEED,
     TextSize,
     fitted,
@@ -18,17 +17,12 @@ from minigpt.config.fit import (
 )
 from minigpt.config.tokenizer import TokenizerConfig
 from minigpt.config.training import TrainingConfig
-from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
-from minigpt.corpus.sources import open_source
-from minigpt.corpus.split import split
+from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_store import given_tokenizer
 from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.notices import LOGGER
-
-# The bytes of UTF-8 that do not begin a character.
-_CONTINUATION = bytes(range(0x80, 0xC0))
 
 # A product of matrices is measured for this time.
 _MEASURED_SECONDS = 0.2
@@ -56,13 +50,15 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
 
 def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     """Returns the settings of `choose_settings`, and logs those that were chosen."""
-    result, lines = choose_settings(config, measures_speed=measures_speed)
+    result, lines, _ = choose_settings(config, measures_speed=measures_speed)
     for line in lines:
         LOGGER.info("%s", line)
     return result
 
 
-def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Config, list[str]]:
+def choose_settings(
+    config: Config, *, measures_speed: bool = True
+) -> tuple[Config, list[str], Text | None]:
     """Fills in what the user has not set, by the text's bytes, the time limit and the machine's speed.
 
     The bundled stories have their own defaults. A configuration that sets everything is returned
@@ -73,7 +69,7 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
     Returns:
-      The settings, and lines that say what was chosen.
+      The settings, lines that say what was chosen, and the text if it was read.
     Raises:
       UserError: if the text cannot be read.
     """
@@ -82,16 +78,18 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
         config = _with_given_tokenizer(config)
     # `open_corpus` reports a problem together with those of the text.
     if problems or not settings_to_fit(config):
-        return config, []
-    data = config.data
+        return config, [], None
+    data, read = config.data, None
     if isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
         count = sum(map(len, (files.train | files.val).values()))
         text = TextSize(count, count)
     else:
-        val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-        # The user's own validation text is not trained on.
-        text = _measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
+        read = read_text(data)
+        text = TextSize(read.bytes, read.characters, read.different_characters)
+        # The share that is chosen for a short text is the default.
+        if read.bytes < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+            text = replace(text, training_share=read.training_share(data.val_fraction))
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
     speed, gpus = REFERENCE_SPEED, 0
@@ -103,7 +101,7 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
     for section, settings in chosen.items():
         named = (f"{section}.{key} = {_toml(value)}" for key, value in settings.items())
         lines.append(f"  {', '.join(named)}")
-    return result, lines
+    return result, lines, read
 
 
 def _toml(value: object) -> str:
@@ -158,29 +156,3 @@ def training_speed(device: str) -> float:
     products = rows * width * columns / np.quantile(durations, 0.1)
     # Each weight is multiplied once forward and twice backward.
     return float(SHARE_OF_PRODUCTS * products / 3)
-
-
-def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
-    """Returns the size of a text.
-
-    A short one is split, since its batch depends on what is left; pairs, with `val_fraction` None, are not.
-    """
-    size = characters = 0
-    different, kept = set[str](), list[Piece]()
-    for piece in pieces:
-        size += len(piece.text)
-        # Also of a piece that begins or ends within one.
-        characters += len(piece.text.translate(None, _CONTINUATION))
-        if size < LONG_TEXT:
-            different.update(piece.text.decode(errors="ignore"))
-        if size < CHARACTERS_BELOW:
-            kept.append(piece)
-    share = None
-    if size < CHARACTERS_BELOW and val_fraction is not None:
-        documents = ingest(kept)
-        # `open_corpus` reports a text without documents.
-        if len(documents):
-            # The share that is chosen for a short text is the default.
-            train, _ = split(documents, val_fraction)
-            share = sum(len(text) for text, _ in train.pieces()) / characters
-    return TextSize(size, characters, len(different), share)

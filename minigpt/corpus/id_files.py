@@ -13,7 +13,7 @@ from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
 from minigpt.corpus.token_ids import Part, map_ids, sizes_of, write_blocks
 from minigpt.errors import UserError, gathering
 from minigpt.storage.files import sha256_of
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 SUFFIXES = (".bin", ".npy")
 META_FILE = "meta.pkl"

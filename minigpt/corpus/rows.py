@@ -6,9 +6,13 @@ are decompressed by `blocks`. A file is refused at its first problem, in one lin
 
 import codecs
 import csv
+import functools
 import gzip
+import hashlib
+import io
 import itertools
 import json
+import os
 import re
 import reprlib
 import zlib
@@ -29,11 +33,48 @@ Row = dict[str, Any]
 TEXT_COLUMN = "text"
 # Columns of lists of messages; see `dialogues`.
 DIALOGUE_COLUMNS = ("messages", "conversations")
-# Rows of Parquet and Arrow that become Python objects at once.
+# Files of which single columns are read, with Python objects for so many rows at once.
+_COLUMNAR = (".parquet", ".arrow")
 _ROWS_AT_ONCE = 256
+# Larger files are not read into memory as a whole.
+_IN_MEMORY = 1 << 26
+# Rows in which a column of texts is looked for.
+_FIRST_ROWS = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,\deE]*")
+
+
+class SourceFile(io.FileIO):
+    """A file of the user, which is hashed while it is read from its beginning to its end.
+
+    Raises:
+      UserError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._hash = hashlib.sha256()
+        try:
+            super().__init__(path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = super().read(size) or b""
+        self._hash.update(block)
+        return block
+
+    @functools.cached_property
+    def content(self) -> bytes:
+        """All bytes, for a reader that needs them in another order."""
+        return self.read()
+
+    def sha256(self) -> str:
+        """Returns the SHA-256 of the whole file; reads what has not been read."""
+        while self.read(BLOCK_BYTES):
+            pass
+        return self._hash.hexdigest()
 
 
 def format_of(path: Path) -> str | None:
@@ -43,18 +84,18 @@ def format_of(path: Path) -> str | None:
     return suffix if suffix in READERS else None
 
 
-def open_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+def open_rows(file: SourceFile, columns: Sequence[str] | None = None) -> Iterator[Row]:
     """Yields the columns of each row of a file that has a format; see `format_of`.
 
     Args:
-      path: the file.
+      file: the file, at its beginning.
       columns: those that are needed; others may be left out. None for all.
     Raises:
       UserError: at the first problem, or because there are no rows.
     """
-    number = 0
+    number, path = 0, file.path
     try:
-        for row in READERS[format_of(path) or ""](path, columns):
+        for row in READERS[format_of(path) or ""](file, columns):
             if not isinstance(row, dict):
                 raise ValueError(f"should be an object, not {reprlib.repr(row)}")
             yield row
@@ -71,29 +112,36 @@ def open_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]
         raise UserError(f"{path}: has no rows; should contain text")
 
 
-def open_texts(path: Path, field: str | None) -> Iterator[bytes]:
-    """Yields the text of each row: its value in the column `field`; see `text_column`."""
-    field = text_column(path, field)
-    for number, row in enumerate(open_rows(path, [field]), start=1):
-        value = row.get(field)
+def open_texts(file: SourceFile, field: str | None) -> tuple[str, Iterator[bytes]]:
+    """Returns the column of a file's texts, and an iterator over the text of each row.
+
+    Args:
+      file: a file with a format, at its beginning.
+      field: the column; None for the one that is called "text", or else the only one of strings.
+    Raises:
+      UserError: with the problem of the file, or because there is no such column.
+    """
+    rows = open_rows(file)
+    first = list(itertools.islice(rows, _FIRST_ROWS))
+    column = _text_column(first, file.path, field)
+    if format_of(file.path) in _COLUMNAR:
+        return column, _texts(open_rows(file, [column]), column, file.path)
+    return column, _texts(itertools.chain(first, rows), column, file.path)
+
+
+def _texts(rows: Iterable[Row], column: str, path: Path) -> Iterator[bytes]:
+    for number, row in enumerate(rows, start=1):
+        value = row.get(column)
         if not isinstance(value, str) or "\0" in value:
-            problem = f"{field!r} should be a string of text: {reprlib.repr(value)}"
+            problem = f"{column!r} should be a string of text: {reprlib.repr(value)}"
             raise UserError(f"{path}: row {number:,}: {problem}")
         # Half of a surrogate pair becomes a question mark.
         yield value.encode(errors="replace")
 
 
-def text_column(path: Path, field: str | None = None) -> str:
-    """Returns the column of a file's texts.
-
-    Args:
-      path: a file with a format.
-      field: the column; None for the one that is called "text", or else the only one of strings.
-    Raises:
-      UserError: with the problem of the file, or because there is no such column.
-    """
+def _text_column(first: Iterable[Row], path: Path, field: str | None) -> str:
     values: dict[str, Any] = {}
-    for row in itertools.islice(open_rows(path), 100):
+    for row in first:
         values |= {name: value for name, value in row.items() if values.get(name) is None}
     # All values of CSV are strings, of numbers too.
     names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
@@ -108,26 +156,29 @@ def text_column(path: Path, field: str | None = None) -> str:
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
-def _json_lines(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
-    return (json.loads(line) for line in lines(checked_blocks(path)) if line.strip())
+def _json_lines(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Any]:
+    return (json.loads(line) for line in lines(checked_blocks(file)) if line.strip())
 
 
-def _json(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
+def _json(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Any]:
     """Reads JSON Lines, or one array of objects, which is read as a whole."""
-    if not next(checked_blocks(path)).lstrip().startswith(b"["):
-        return _json_lines(path, columns)
-    return iter(json.loads(b"".join(checked_blocks(path))))
+    blocks = checked_blocks(file)
+    first = next(blocks)
+    blocks = itertools.chain([first], blocks)
+    if first.lstrip().startswith(b"["):
+        return iter(json.loads(b"".join(blocks)))
+    return (json.loads(line) for line in lines(blocks) if line.strip())
 
 
-def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+def _csv(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
     # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
-    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(path)))
+    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(file)))
     decoded = map(bytes.decode, itertools.chain.from_iterable(parts))
     text = itertools.dropwhile(lambda line: not line.strip(), decoded)
     first = next(text, "")
-    delimiters = "\t" if format_of(path) == ".tsv" else ",;\t"
+    delimiters = "\t" if format_of(file.path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
     reader = csv.DictReader(itertools.chain([first], text), delimiter=delimiter, strict=True)
     for row in reader:
@@ -136,34 +187,44 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
         yield row
 
 
-def _parquet(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+def _parquet(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow.parquet
 
     # Without these settings, whole columns of a row group would be in memory.
-    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+    with pyarrow.parquet.ParquetFile(
+        _arrow_file(file), buffer_size=1 << 20, pre_buffer=False
+    ) as rows:
+        for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
 
 
-def _arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+def _arrow(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow
 
-    with pyarrow.OSFile(str(path)) as file:
+    with _arrow_file(file) as rows:
         # Other programs write files; `datasets` writes streams.
-        if file.read(6) == b"ARROW1":
-            reader = pyarrow.ipc.open_file(file)
+        if rows.read(6) == b"ARROW1":
+            reader = pyarrow.ipc.open_file(rows)
             batches = map(reader.get_batch, range(reader.num_record_batches))
         else:
-            file.seek(0)
-            batches = iter(pyarrow.ipc.open_stream(file))
+            rows.seek(0)
+            batches = iter(pyarrow.ipc.open_stream(rows))
         for batch in batches:
             needed = batch.select(columns) if columns else batch
             for start in range(0, len(needed), _ROWS_AT_ONCE):
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
+def _arrow_file(file: SourceFile) -> Any:
+    """Returns a file for pyarrow, which reads it in another order: from memory unless it is large."""
+    import pyarrow
+
+    is_small = os.fstat(file.fileno()).st_size <= _IN_MEMORY
+    return pyarrow.BufferReader(file.content) if is_small else pyarrow.OSFile(str(file.path))
+
+
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
-READERS: dict[str, Callable[[Path, Sequence[str] | None], Iterator[Any]]] = {
+READERS: dict[str, Callable[[SourceFile, Sequence[str] | None], Iterator[Any]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,
@@ -174,15 +235,15 @@ READERS: dict[str, Callable[[Path, Sequence[str] | None], Iterator[Any]]] = {
 }
 
 
-def checked_blocks(path: Path) -> Iterator[bytes]:
+def checked_blocks(file: SourceFile) -> Iterator[bytes]:
     """Yields the text of a file in blocks, without a byte order mark.
 
     Raises:
       UserError: the file is empty, or it is not text in UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
-    n_bytes = 0
-    for block in itertools.chain(blocks(path), [b""]):
+    n_bytes, path = 0, file.path
+    for block in itertools.chain(blocks(file), [b""]):
         try:
             if "\0" in decoder.decode(block, final=not block):
                 raise UserError(f"{path}: has bytes of value 0; should be text in UTF-8")
@@ -197,14 +258,13 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
         raise UserError(f"{path}: empty; should contain text")
 
 
-def blocks(path: Path) -> Iterator[bytes]:
+def blocks(file: SourceFile) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            yield from _decompressed(file, path.suffix)
+        yield from _decompressed(file, file.path.suffix)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read: {reason}") from None
+        raise UserError(f"{file.path}: cannot be read: {reason}") from None
 
 
 def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

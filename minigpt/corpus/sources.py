@@ -1,4 +1,4 @@
-"""The sources of text: for each, a fingerprint and the documents."""
+"""The sources of text: for each, a fingerprint and the documents, which `read_text` reads."""
 
 import codecs
 import hashlib
@@ -25,7 +25,8 @@ from minigpt.config import (
     ShakespeareConfig,
 )
 from minigpt.corpus.dialogues import Dialogues
-from minigpt.corpus.documents import Piece
+from minigpt.corpus.documents import Documents, Piece, collect
+from minigpt.corpus.split import split
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
@@ -34,23 +35,140 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
 
+# Texts of more bytes are not kept in memory.
+IN_MEMORY = 1 << 28
+# Different characters are looked for in the pieces that end within the first bytes.
+_CHARACTER_BYTES = 1_000_000
+# Of shorter texts, the share for training is known exactly.
+_SHORT_TEXT = 1_000_000
+# The bytes of UTF-8 that do not begin a character.
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
 
 @dataclass(frozen=True)
 class Source:
-    """A source that is not a list of files.
+    """A source whose hash is known before it is read.
 
     Attributes:
-      fingerprint: returns a hash of what determines the documents, not of names or dates.
+      sha256: a hash of what determines the documents, not of names or dates.
       pieces: yields the documents, always in the same order; UserError if they cannot be read.
     """
 
-    fingerprint: Callable[[], str]
+    sha256: str
     pieces: Callable[[], Iterator[Piece]]
 
+    def fingerprint(self) -> str:
+        return self.sha256
 
-def open_source(data: DataConfig, with_val_paths: bool = True) -> Source | TextFiles:
-    """Returns the source that `data.source` names, with or without the user's own validation text."""
-    val_paths = getattr(data, "val_paths", []) if with_val_paths else []
+
+class PythonLibrary:
+    """The source code of the installed Python standard library; every file is a document."""
+
+    def __init__(self) -> None:
+        self._sha256 = ""
+
+    def pieces(self) -> Iterator[Piece]:
+        digests = hashlib.sha256()
+        for text in _library_files():
+            digests.update(hashlib.sha256(text).digest())
+            yield Piece(text, True)
+        self._sha256 = digests.hexdigest()
+
+    def fingerprint(self) -> str:
+        if not self._sha256:
+            for _ in self.pieces():
+                pass
+        return self._sha256
+
+
+AnySource = Source | PythonLibrary | TextFiles
+
+
+@dataclass
+class Text:
+    """A text that was read once.
+
+    The sizes are those of the text that is divided into two parts or trained on, without the user's own
+    validation text.
+
+    Attributes:
+      source: where it was read.
+      fingerprint: `fingerprint` of the source.
+      bytes: of UTF-8.
+      characters: Unicode code points.
+      different_characters: code points that occur in a text of less than 1 MB; of a longer one, those in
+        the pieces at its beginning.
+      documents: all documents; None if they have more than IN_MEMORY bytes.
+    """
+
+    source: AnySource
+    fingerprint: str
+    bytes: int
+    characters: int
+    different_characters: int
+    documents: Documents | None
+
+    def training_share(self, val_fraction: float) -> float:
+        """Returns the share of the characters that the split leaves for training.
+
+        It is exact for a short text; a longer one has nearly `1 - val_fraction`.
+        """
+        if not self.documents or not len(self.documents) or self.bytes > _SHORT_TEXT:
+            return 1 - val_fraction
+        train, _ = split(self.documents, val_fraction)
+        return sum(len(text) for text, _ in train.pieces()) / self.characters
+
+
+def read_text(data: DataConfig, source: AnySource | None = None) -> Text:
+    """Reads a text once, for its size, its hash and its documents.
+
+    A text of more than IN_MEMORY bytes has to be read again for its documents: whether they are needed
+    depends on the hash, and a copy on the disk would take the space of all of them.
+
+    Args:
+      data: the settings.
+      source: the source that `open_source` has opened for them.
+    Raises:
+      UserError: with all problems of the text.
+    """
+    source = source or open_source(data)
+    if isinstance(source, TextFiles):
+        source.check_found()
+    LOGGER.info("reading the text")
+    size = characters = total = 0
+    different, kept = set[str](), bytearray()
+    own = len(getattr(data, "val_paths", []))
+
+    def counted() -> Iterator[Piece]:
+        nonlocal size, characters
+        for piece in source.pieces():
+            # The texts of `data.val_paths` come first.
+            if not own or any(cast(TextFiles, source).path_bytes[own:]):
+                size += len(piece.text)
+                # Also of a piece that begins or ends within one.
+                is_ascii = piece.text.isascii()
+                firsts = piece.text if is_ascii else piece.text.translate(None, _CONTINUATION)
+                characters += len(firsts)
+                if size < _CHARACTER_BYTES:
+                    different.update(piece.text.decode(errors="ignore"))
+            yield piece
+
+    def keep(text: bytes) -> None:
+        nonlocal total
+        total += len(text)
+        if total <= IN_MEMORY:
+            kept.extend(text)
+        else:
+            kept.clear()
+
+    spans, digests = collect(counted(), keep)
+    documents = Documents(kept, spans, digests) if total <= IN_MEMORY else None
+    return Text(source, source.fingerprint(), size, characters, len(different), documents)
+
+
+def open_source(data: DataConfig) -> AnySource:
+    """Returns the source that `data.source` names. The user's own validation text comes first."""
+    val_paths = getattr(data, "val_paths", [])
     match data:
         case FilesConfig():
             # A file that both name is one of the validation text.
@@ -67,19 +185,18 @@ def open_source(data: DataConfig, with_val_paths: bool = True) -> Source | TextF
             return Dialogues(data.paths, val_paths)
         # The hash of a download is known: an existing token store makes the download unnecessary.
         case ImdbConfig():
-            return Source(lambda: data.sha256, lambda: imdb_reviews(data.url, data.sha256))
+            return Source(data.sha256, lambda: imdb_reviews(data.url, data.sha256))
         case ShakespeareConfig():
-            separator = data.document_separator
             return Source(
-                lambda: data.sha256,
-                lambda: TextFiles([download(data.url, data.sha256)], separator).pieces(),
+                data.sha256,
+                lambda: TextFiles(
+                    [download(data.url, data.sha256)], data.document_separator
+                ).pieces(),
             )
         case PythonConfig():
-            return Source(_python_fingerprint, python_library)
+            return PythonLibrary()
         case _:
-            return Source(
-                lambda: FINGERPRINT, lambda: (Piece(story.encode(), True) for story in stories())
-            )
+            return Source(FINGERPRINT, lambda: (Piece(s.encode(), True) for s in stories()))
 
 
 def source_name(data: DataConfig) -> str:
@@ -130,8 +247,7 @@ def dataset_path(name: str, split: str) -> Path:
     return copy
 
 
-def python_library() -> Iterator[Piece]:
-    """Yields the source code of the installed Python standard library; every file is a document."""
+def _library_files() -> Iterator[bytes]:
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         if _SKIPPED.isdisjoint(path.relative_to(library).parts) and path.is_file():
@@ -140,15 +256,10 @@ def python_library() -> Iterator[Piece]:
                 text.decode()
             except UnicodeDecodeError:
                 continue
-            yield Piece(text, True)
+            yield text
 
 
 _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
-
-
-def _python_fingerprint() -> str:
-    digests = (hashlib.sha256(piece.text).digest() for piece in python_library())
-    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")

@@ -14,7 +14,6 @@ from minigpt.notices import LOGGER
 FEW_DOCUMENTS = 10
 # A constant and not training.seed, so that runs with different seeds have the same held-out text.
 _SEED = 20_170_612
-_DIGESTS_AT_ONCE = 10_000
 
 
 def split_corpus(
@@ -47,10 +46,14 @@ def split_corpus(
         texts = (documents.select(np.flatnonzero(numbers == n)) for n in range(len(names)))
         sides = [split(text, data.val_fraction) for text in texts]
     train, val = (
-        replace(documents, spans=np.concatenate([part.spans for part in parts]))
+        replace(
+            documents,
+            spans=np.concatenate([part.spans for part in parts]),
+            digests=np.concatenate([part.digests for part in parts]),
+        )
         for parts in zip(*sides, strict=True)
     )
-    copies = np.isin(_digests(train), _digests(val))
+    copies = np.isin(train.digests, val.digests)
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
@@ -132,7 +135,7 @@ def split_pairs(
 
 def count_duplicates(documents: Documents, pairs: bool) -> int:
     """Returns how many documents, or pairs of them, are equal to an earlier one."""
-    digests = _digests(documents)
+    digests = documents.digests
     # The digests of a source and its target, next to each other, are the digest of the pair.
     found = digests.view("S32") if pairs else digests
     return len(found) - len(np.unique(found))
@@ -152,26 +155,8 @@ def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.n
 
 def _group_equal(documents: Documents, step: int) -> np.ndarray:
     """Numbers the different texts of every `step`-th document by first occurrence, int64[N / step]."""
-    _, first, groups = np.unique(_digests(documents, step), return_index=True, return_inverse=True)
+    _, first, groups = np.unique(documents.digests[::step], return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[groups]
-
-
-def _digests(documents: Documents, step: int = 1) -> np.ndarray:
-    """Returns 128 bits of BLAKE2b of every `step`-th document, S16[N / step].
-
-    A Python object for each digest would need several times their memory.
-    """
-    spans = documents.spans[::step]
-    digests = np.empty(len(spans), "S16")
-    text = memoryview(documents.text)
-    for begin in range(0, len(spans), _DIGESTS_AT_ONCE):
-        block = spans[begin : begin + _DIGESTS_AT_ONCE].tolist()
-        joined = b"".join(
-            hashlib.blake2b(text[start:stop], digest_size=16).digest() for start, stop in block
-        )
-        digests[begin : begin + len(block)] = np.frombuffer(joined, "S16")
-        documents.release_pages()
-    return digests
 
 
 def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:
@@ -191,8 +176,12 @@ def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, D
     position = character_start(documents.text, start + cut - int(ends[index] - sizes[index]))
     if index == 0 and position == start:
         raise UserError(f"data.val_fraction = {val_fraction}: {total} bytes of text are too short")
-    train, val = documents.spans[: index + 1].copy(), documents.spans[index:].copy()
+    train = documents.select(np.arange(index + 1))
+    val = documents.select(np.arange(index, len(documents)))
     if position == start:
-        return replace(documents, spans=train[:-1]), replace(documents, spans=val)
-    train[-1, 1] = val[0, 0] = position
-    return replace(documents, spans=train, open_end=True), replace(documents, spans=val)
+        return train.select(np.arange(index)), val
+    train.spans[-1, 1] = val.spans[0, 0] = position
+    for part, place in ((train, -1), (val, 0)):
+        first, end = part.spans[place]
+        part.digests[place] = hashlib.blake2b(part.text[first:end], digest_size=16).digest()
+    return replace(train, open_end=True), val

@@ -78,6 +78,8 @@ class TextFiles:
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
         self._skipped: dict[Path, str] = {}
+        self._columns: dict[str, list[Path]] = {}
+        self._hashes: dict[Path, str] = {}
         # A file that is named twice is read once: its copy could be on the other side of the split.
         seen = set[Path]()
         for number, path in enumerate(map(str, paths)):
@@ -88,7 +90,7 @@ class TextFiles:
                 if (real := _real(file)) in seen:
                     continue
                 seen.add(real)
-                # A pipe cannot be read twice: once for the fingerprint, once for the text.
+                # A pipe cannot be read twice, as large texts are.
                 if file.is_file():
                     self._files.append(file)
                     self.path_numbers.append(number)
@@ -113,28 +115,12 @@ class TextFiles:
         return f"skipped: {kinds}; to read one, give its own path"
 
     def log_notes(self) -> None:
-        """Logs which files are skipped, and which columns are read.
-
-        Raises:
-          UserError: with every path that leads to no file, or every file without a column of texts.
-        """
-        self.check_found()
+        """Logs which files are skipped, and which columns were read."""
         if self._skipped:
             LOGGER.info("%s", self._skipped_files())
-        for column, files in self._columns().items() if self._field is None else ():
+        for column, files in self._columns.items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             LOGGER.info("%s%s: the texts are those of the column %r", files[0], more, column)
-
-    def _columns(self) -> dict[str, list[Path]]:
-        """Returns the files of each column of texts."""
-        columns: dict[str, list[Path]] = {}
-        problems: list[str] = []
-        for path in filter(self._format, self._files):
-            with gathering(problems):
-                columns.setdefault(rows.text_column(path, self._field), []).append(path)
-        if problems:
-            raise UserError(*dict.fromkeys(problems))
-        return columns
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
@@ -151,6 +137,8 @@ class TextFiles:
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
+        Files that `pieces` has read are not read again: the hash is that of what was read.
+
         Raises:
           OSError: a file cannot be read.
         """
@@ -158,7 +146,7 @@ class TextFiles:
         for path in self._files:
             kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
             total.update((self._format(path) or kind[1:]).encode())
-            total.update(bytes.fromhex(sha256_of(path)))
+            total.update(bytes.fromhex(self._hashes.get(path) or sha256_of(path)))
         if self._field and any(map(self._format, self._files)):
             total.update(self._field.encode())
         return total.hexdigest()
@@ -171,11 +159,13 @@ class TextFiles:
         """
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
+        self._columns = {}
         for path, number in zip(self._files, self.path_numbers, strict=True):
-            with gathering(problems):
-                for piece in self._documents(path):
+            with gathering(problems), rows.SourceFile(path) as file:
+                for piece in self._documents(file):
                     self.path_bytes[number] += len(piece.text)
                     yield piece
+                self._hashes[path] = file.sha256()
         if problems:
             # Every file that needs a missing package gives the same line.
             raise UserError(*dict.fromkeys(problems))
@@ -193,12 +183,14 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def _documents(self, path: Path) -> Iterator[Piece]:
+    def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        if self._format(path):
-            yield from (Piece(row, True) for row in rows.open_texts(path, self._field))
+        if self._format(file.path):
+            column, texts = rows.open_texts(file, self._field)
+            self._columns.setdefault(column, []).append(file.path)
+            yield from (Piece(text, True) for text in texts)
             return
-        blocks = rows.checked_blocks(path)
+        blocks = rows.checked_blocks(file)
         if self._separator:
             yield from _separated(blocks, self._separator)
         else:
@@ -328,13 +320,13 @@ class PairFiles(TextFiles):
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
     has_rows: ClassVar[bool] = False
 
-    def _documents(self, path: Path) -> Iterator[Piece]:
+    def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
         has_more = False
-        for number, line in enumerate(rows.lines(rows.checked_blocks(path)), start=1):
+        for number, line in enumerate(rows.lines(rows.checked_blocks(file)), start=1):
             sides = [column.strip() for column in line.split(b"\t")]
             if len(sides) < 2 or not all(sides[:2]):
-                raise UserError(f"{path}: line {number:,}: should be SOURCE, a tab, TARGET")
+                raise UserError(f"{file.path}: line {number:,}: should be SOURCE, a tab, TARGET")
             has_more = has_more or len(sides) > 2
             yield from (Piece(side, True) for side in sides[:2])
         if has_more:
-            LOGGER.info("%s: has more than two columns; only the first two are read", path)
+            LOGGER.info("%s: has more than two columns; only the first two are read", file.path)

@@ -15,7 +15,7 @@ import numpy as np
 
 from minigpt.corpus.documents import Documents, Piece, format_size, ingest
 from minigpt.notices import LOGGER
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # Bytes and texts that are encoded at a time: enough work for all cores, little memory.
 GROUP_BYTES = 4_000_000

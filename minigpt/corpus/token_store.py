@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
 from minigpt.corpus.encode_pool import encode_in_processes
 from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
-from minigpt.corpus.sources import open_source, source_name
+from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
@@ -33,9 +33,10 @@ from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
-from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
-from minigpt.tokenizers.given import GivenTokenizer
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.given import FileTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.kinds import KINDS, learn_tokenizer
 
 FORMAT_VERSION = 3
 _LEARN_PIECE_BYTES = 64_000
@@ -71,7 +72,10 @@ class Corpus:
 
 
 def open_corpus(
-    data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    existing: Tokenizer | None = None,
+    text: Text | None = None,
 ) -> Corpus:
     """Returns the token ids of a text from the cache folder, and creates them if they are missing.
 
@@ -79,14 +83,19 @@ def open_corpus(
       data: the source of the text.
       tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
+      text: the text, if it has been read. Its documents are not kept.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        store = _Store(data, tokenizer, existing)
+        store = _Store(data, tokenizer, existing, text)
+        if not isinstance(store.source, Source | IdFiles):
+            store.text = store.text or read_text(data, store.source)
         if isinstance(store.source, TextFiles):
             store.source.log_notes()
         corpus = store.open()
+    if text:
+        text.documents = None
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
@@ -142,10 +151,15 @@ class _Store:
     """The store of a text and its settings."""
 
     def __init__(
-        self, data: DataConfig, config: TokenizerConfig, existing: Tokenizer | None
+        self,
+        data: DataConfig,
+        config: TokenizerConfig,
+        existing: Tokenizer | None,
+        text: Text | None = None,
     ) -> None:
         self.data = data
         self.config = config
+        self.text = text
         problems: list[str] = []
         self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
         if existing is None:
@@ -157,7 +171,7 @@ class _Store:
                 existing = existing.with_start()
         if problems := problems + (self.ids.problems if self.ids else []):
             raise UserError(*problems)
-        self.source: Any = self.ids or open_source(data)
+        self.source: Any = self.ids or (text.source if text else open_source(data))
         if isinstance(self.source, TextFiles):
             self.source.check_found()
         # Whether it matters which path a document is from.
@@ -166,15 +180,14 @@ class _Store:
         if existing and self.is_dialogues and existing.chat is None:
             existing = existing.with_chat()
         self.existing = existing
-        self.source_fingerprint = self.source.fingerprint()
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """Everything that determines the contents of the store."""
         data = self.data
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
-            "source": self.source_fingerprint,
+            "source": self.text.fingerprint if self.text else self.source.fingerprint(),
             "document_separator": getattr(data, "document_separator", None),
             "val_fraction": data.val_fraction,
             "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
@@ -193,7 +206,7 @@ class _Store:
             settings["tokenizer_format"] = number
         return settings
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         return cache_folder() / "tokens" / key
@@ -215,9 +228,10 @@ class _Store:
         if self.ids and tokenizer:
             parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            LOGGER.info("reading the text")
-            documents = ingest(self.source.pieces(), folder.parent)
-            if self.source.fingerprint() != self.source_fingerprint:
+            text = self.text or read_text(self.data, self.source)
+            # The documents of a large text are copied to the disk.
+            documents = text.documents or ingest(self.source.pieces(), folder.parent)
+            if self.source.fingerprint() != self.settings["source"]:
                 raise UserError("the text changed while it was being read; start again")
             if not len(documents):
                 raise UserError(f"{source_name(self.data)}: only white space; should contain text")
@@ -283,7 +297,7 @@ def read_store(folder: Path) -> Corpus | None:
     """Returns the store in `folder`; None if it does not exist or is damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        tokenizer = load_tokenizer(folder / "tokenizer")
+        tokenizer = Tokenizer.load(folder / "tokenizer")
         if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
             return None
         counts = np.load(folder / "counts.npy")
@@ -353,9 +367,9 @@ def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
             raise UserError(f"tokenizer.path = {name!r}: does not exist; should be a file or a run")
         if config.kind == "run":
             folder = path / "tokenizer"
-            tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+            tokenizer = Tokenizer.load(folder if folder.is_dir() else path)
         else:
-            tokenizer = cast(type[GivenTokenizer], KINDS[config.kind]).from_file(path)
+            tokenizer = cast(type[FileTokenizer], KINDS[config.kind]).from_file(path)
     else:
         return None
     if config.vocab_size not in (0, tokenizer.vocab_size):

@@ -70,7 +70,7 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     return strategy
 
 
-def _answers(address: str) -> bool:
+def is_reachable(address: str) -> bool:
     """Returns whether a process listens at an address, "HOST:PORT" or "[IPv6]:PORT"."""
     host, _, port = address.rpartition(":")
     with suppress(OSError):
@@ -99,7 +99,7 @@ def _wait_for_others(cluster: Cluster) -> None:
         raise _address_in_use(cluster) from None
     with server:
         server.setblocking(False)
-        while missing := [i for i in cluster.others if not _answers(cluster.addresses[i])]:
+        while missing := [i for i in cluster.others if not is_reachable(cluster.addresses[i])]:
             waited = time.monotonic() - began
             names = ", ".join(cluster.name(index) for index in missing)
             if waited > START_SECONDS:
@@ -156,7 +156,7 @@ def _loss(cluster: Cluster, error: Exception) -> UserError | None:
     named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
     if not named:
         return None
-    gone = [index for index in cluster.others if not _answers(cluster.addresses[index])]
+    gone = [index for index in cluster.others if not is_reachable(cluster.addresses[index])]
     time.sleep(GRACE_SECONDS)
     names = ", ".join(cluster.name(index) for index in gone or sorted(named))
     return UserError(

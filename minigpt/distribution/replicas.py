@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.distribution.cluster import Cluster
-from minigpt.evaluation.text import Replicas as SharedBatches
+from minigpt.evaluation.text import SharedBatches
 
 
 class Replicas(SharedBatches):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.runs.analysis import Group, Passage
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.continuation import IncrementalDetokenizer
 
 # Passages of each kind, and their tokens. A pair of sentences with fewer target tokens is left out: most of

@@ -8,10 +8,10 @@ import numpy as np
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
-from minigpt.evaluation.text import Record, Replicas, mean_loss
+from minigpt.evaluation.text import Record, SharedBatches, mean_loss
 from minigpt.models import EncoderDecoder
 from minigpt.notices import LOGGER
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 MAX_BUCKETS = 4
 
@@ -43,7 +43,7 @@ class PairEvaluator:
         pairs: Pairs,
         batch_size: int,
         translate: Translate,
-        replicas: Replicas | None = None,
+        replicas: SharedBatches | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer

@@ -22,7 +22,7 @@ Record = Callable[[Any, Any, Any, np.ndarray], None]
 MAX_LOGITS_BYTES = 64 * 2**20
 
 
-class Replicas(Protocol):
+class SharedBatches(Protocol):
     """The copies of a model on several devices, of one process or of several, that share each batch.
 
     Attributes:
@@ -53,7 +53,7 @@ class Replicas(Protocol):
 
 
 def mean_loss(
-    model: GPT | EncoderDecoder, replicas: Replicas | None = None
+    model: GPT | EncoderDecoder, replicas: SharedBatches | None = None
 ) -> Callable[[Iterable[tuple[Any, Any, Any]], Record | None], float]:
     """Returns a function that computes the mean loss in nats of a model over batches.
 
@@ -107,7 +107,9 @@ class Evaluator:
       loss_of: see `mean_loss`.
     """
 
-    def __init__(self, model: GPT, batch_size: int = 32, replicas: Replicas | None = None) -> None:
+    def __init__(
+        self, model: GPT, batch_size: int = 32, replicas: SharedBatches | None = None
+    ) -> None:
         self.model = model
         limit = MAX_LOGITS_BYTES // (4 * model.max_len * model.vocab_size)
         self.batch_size = max(1, min(batch_size, limit))

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.generation.loop import DecodeState, any_rows, write
+from minigpt.generation.decoding_loop import DecodeState, any_rows, write
 from minigpt.generation.sampling import penalize_repetition
 
 

@@ -7,7 +7,13 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.generation.beam_search import beam_search
-from minigpt.generation.loop import DecodeState, decode, initial_state, is_unfinished, new_ids
+from minigpt.generation.decoding_loop import (
+    DecodeState,
+    decode,
+    initial_state,
+    is_unfinished,
+    new_ids,
+)
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT

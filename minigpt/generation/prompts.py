@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.tokenizers.chat import check_messages
+from minigpt.tokenizers.chat_format import check_messages
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.

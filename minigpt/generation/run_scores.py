@@ -14,7 +14,7 @@ from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 def evaluate_run(
@@ -71,7 +71,7 @@ def _scores(
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator, evaluate_dialogues
-    from minigpt.generation.translation import Translator
+    from minigpt.generation.translator import Translator
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):

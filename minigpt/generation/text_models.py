@@ -17,7 +17,7 @@ from minigpt.errors import UserError, as_path
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
-from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
+from minigpt.generation.base_models import BaseTextModel, BaseTranslationModel, Sample
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import (
@@ -26,12 +26,12 @@ from minigpt.generation.prompts import (
     as_texts,
     as_token_ids,
 )
-from minigpt.generation.samples import Sampler
-from minigpt.generation.translation import Translator
+from minigpt.generation.sampler import Sampler
+from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import with_adapter
 from minigpt.runs.run import Run, as_run
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 class TextModel(BaseTextModel):

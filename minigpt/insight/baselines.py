@@ -18,7 +18,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.scores import bits_per_byte
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # Pairs of tokens that are counted, the last ones of a longer text; sorting them takes 300 MB.
 _MOST_COUNTED = 1 << 24

@@ -19,7 +19,7 @@ from minigpt.runs.analysis import MeasuredSample, Memorization
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import LARGE_BYTES, run_error
 from minigpt.runs.run import Run, as_run, known_run_corpus
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 _PROMPT_TOKENS = 16
 # A sample ends at the end of the context: beyond it, every token takes as long as the whole context. But in

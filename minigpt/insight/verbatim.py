@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 MIN_WORDS, MIN_CHARACTERS = 8, 50
 # Bytes from here on occur in no UTF-8.

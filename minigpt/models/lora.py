@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models.gpt import GPT, build_gpt
 from minigpt.models.state import copy_weights
-from minigpt.tokenizers import Tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # The names of the factors begin with this.
 _FACTOR = "lora_"
@@ -127,7 +127,7 @@ def with_adapter(model: GPT, tokenizer: Tokenizer, folder: Path) -> tuple[GPT, T
         with safe_open(folder / ADAPTER_FILE, framework="numpy") as file:
             described = json.loads(file.metadata()["minigpt"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        own = load_tokenizer(folder / TOKENIZER_FOLDER)
+        own = Tokenizer.load(folder / TOKENIZER_FOLDER)
         is_base = np.allclose(described["base"], mark_of(model), rtol=0.01, atol=1e-3)
         if not is_base or own.text_pieces != tokenizer.text_pieces:
             raise ValueError("it was trained on another one")

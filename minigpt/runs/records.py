@@ -164,12 +164,7 @@ def _number(line: bytes, key: str) -> float:
 Count = Annotated[int, Field(ge=0, le=_MAX_INTEGER)]
 
 
-class _Record(BaseModel):
-    # The file may come from someone else, so types are checked. A later version may add keys.
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class Facts(_Record):
+class Facts(BaseModel):
     """The content of facts.json.
 
     Attributes:
@@ -182,6 +177,9 @@ class Facts(_Record):
       device: the device that training began on, as in the summary.
       text: the line of the summary about the text and its split.
     """
+
+    # The file may come from someone else, so types are checked. A later version may add keys.
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
     parameters: Count
     baselines: dict[Literal["uniform", "unigram"], float | None]

@@ -43,7 +43,7 @@ from minigpt.runs.layout import (
 from minigpt.runs.records import Facts, read_object
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
-from minigpt.tokenizers import Tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 if TYPE_CHECKING:
     import keras
@@ -216,7 +216,7 @@ class Run:
         Raises:
           UserError: its files are missing or damaged.
         """
-        return load_tokenizer(self.tokenizer_folder)
+        return Tokenizer.load(self.tokenizer_folder)
 
     def load_model(self, checkpoint: Checkpoint | None = None) -> "GPT | EncoderDecoder":
         """Loads the best model by validation loss; the newest one if no epoch has ended.

@@ -22,10 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
-from minigpt.serving.generation import Generation, Part
-from minigpt.serving.scheduler import Computation, Scheduler, Work
-from minigpt.serving.schema import (
+from minigpt.serving.bodies import (
     Body,
     ChatBody,
     CompletionBody,
@@ -34,6 +31,9 @@ from minigpt.serving.schema import (
     problem,
     read_body,
 )
+from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
+from minigpt.serving.generation import Generation, TextPart
+from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.served_model import ServedModel, ServedPage, token_ids
 from minigpt.serving.server import EVENT_STREAM
 
@@ -78,7 +78,7 @@ class Server:
             work += generations
         else:
             for generation in generations:
-                generation.deliver(Part(finish_reason="length"))
+                generation.deliver(TextPart(finish_reason="length"))
         self._submit(work)
         parts = self._parts(generations, event)
         if body.stream:
@@ -104,7 +104,7 @@ class Server:
 
     async def _parts(
         self, generations: list[Generation], event: asyncio.Event
-    ) -> AsyncIterator[tuple[int, Part]]:
+    ) -> AsyncIterator[tuple[int, TextPart]]:
         """Yields the numbers of texts and their parts, each as long as what is ready when it is asked for.
 
         Args:

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from operator import methodcaller
 from typing import Any
 
-from minigpt.config.sampling import DISTRIBUTION, Settings, settings_of
+from minigpt.config.sampling import DISTRIBUTION, TextSettings, settings_of
 from minigpt.errors import UserError
 from minigpt.generation.prompts import chat_prompt
-from minigpt.serving.generation import Describer, Part, TextRequest, TokenDescription
+from minigpt.serving.bodies import MOST_TEXTS, ChatBody, CompletionBody, RequestError, problem
+from minigpt.serving.generation import Describer, TextPart, TextRequest, TokenDescription
 from minigpt.serving.scheduler import Computation
-from minigpt.serving.schema import MOST_TEXTS, ChatBody, CompletionBody, RequestError, problem
 from minigpt.serving.served_model import ServedModel, token_ids
 from minigpt.targets.gguf.instance import Choice
 
@@ -36,7 +36,11 @@ class Completion:
     prefix, kind, streamed_kind = "cmpl", "text_completion", "text_completion"
 
     def __init__(
-        self, body: CompletionBody, model: ServedModel, prompts: list[list[int]], settings: Settings
+        self,
+        body: CompletionBody,
+        model: ServedModel,
+        prompts: list[list[int]],
+        settings: TextSettings,
     ) -> None:
         self.body, self.prompts = body, prompts
         self.n = body.n or 1
@@ -50,7 +54,7 @@ class Completion:
             for prompt in prompts
             if body.echo and body.logprobs is not None
         ]
-        self._echoed: list[Part] = []
+        self._echoed: list[TextPart] = []
         seed = random.randrange(2**31) if body.seed is None else body.seed
         biases = _biases(body, model)
         self.requests = [
@@ -88,9 +92,9 @@ class Completion:
                 describer.push(token, choices[t - 1] if t else None)
                 for t, token in enumerate(prompt if choices else [])
             ]
-            self._echoed.append(Part(self._model.tokenizer.decode(prompt), tokens=tokens))
+            self._echoed.append(TextPart(self._model.tokenizer.decode(prompt), tokens=tokens))
 
-    async def answer(self, parts: AsyncIterator[tuple[int, Part]]) -> dict[str, Any]:
+    async def answer(self, parts: AsyncIterator[tuple[int, TextPart]]) -> dict[str, Any]:
         """Returns the whole answer.
 
         Args:
@@ -100,14 +104,14 @@ class Completion:
         """
         await self._echo_prompts()
         prompts = [part for part in self._echoed for _ in range(self.n)]
-        found = prompts or [Part() for _ in self.requests]
+        found = prompts or [TextPart() for _ in self.requests]
         async for number, part in parts:
             found[number] += part
         used = sum(part.token_count for part in found)
         choices = [self._choice(number, part) for number, part in enumerate(found)]
         return {**self._envelope(choices), "usage": self._usage(used)}
 
-    async def events(self, parts: AsyncIterator[tuple[int, Part]]) -> AsyncIterator[str]:
+    async def events(self, parts: AsyncIterator[tuple[int, TextPart]]) -> AsyncIterator[str]:
         """Yields the answer as server-sent events; the last one is the error if there is one.
 
         Args:
@@ -118,7 +122,7 @@ class Completion:
         offsets = dict.fromkeys(range(len(self.requests)), 0)
         used = 0
 
-        def event(number: int, part: Part) -> str:
+        def event(number: int, part: TextPart) -> str:
             choice = self._choice(number, part, offsets[number], streamed=True)
             envelope = self._envelope([choice])
             offsets[number] += sum(token.length for token in part.tokens)
@@ -139,7 +143,7 @@ class Completion:
         yield "data: [DONE]\n\n"
 
     def _choice(
-        self, index: int, part: Part, offset: int = 0, streamed: bool = False
+        self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
     ) -> dict[str, Any]:
         """Returns an object of `choices`.
 
@@ -199,7 +203,7 @@ async def read_completion(
     return kind(body, model, prompts, _settings(body, model))
 
 
-def _settings(body: CompletionBody, model: ServedModel) -> Settings:
+def _settings(body: CompletionBody, model: ServedModel) -> TextSettings:
     changes = body.model_dump(include={s.name for s in DISTRIBUTION}, exclude_none=True)
     own = min(model.settings.max_new_tokens, model.most_new_tokens)
     changes["max_new_tokens"] = own if body.max_tokens is None else body.max_tokens
@@ -242,7 +246,7 @@ def _event(value: dict[str, Any]) -> str:
     return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
-def _logprobs(part: Part, offset: int) -> dict[str, list[Any]]:
+def _logprobs(part: TextPart, offset: int) -> dict[str, list[Any]]:
     offsets = []
     for token in part.tokens:
         offsets.append(offset)
@@ -261,7 +265,7 @@ class ChatCompletion(Completion):
     prefix, kind, streamed_kind = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
     def _choice(
-        self, index: int, part: Part, offset: int = 0, streamed: bool = False
+        self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
     ) -> dict[str, Any]:
         message: dict[str, str] = {"role": "assistant", "content": part.text}
         # The role is in the first event of a text only.

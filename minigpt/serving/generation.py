@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.targets.gguf.instance import Choice
 from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ class TextRequest:
     """
 
     prompt_ids: list[int]
-    settings: Settings
+    settings: TextSettings
     seed: int
     biases: dict[int, float] = field(default_factory=dict)
     frequency_penalty: float = 0.0
@@ -56,7 +56,7 @@ class TokenDescription:
 
 
 @dataclass
-class Part:
+class TextPart:
     """New text of a generation.
 
     Attributes:
@@ -71,8 +71,8 @@ class Part:
     tokens: list[TokenDescription] = field(default_factory=list)
     finish_reason: str | None = None
 
-    def __add__(self, other: "Part") -> "Part":
-        return Part(
+    def __add__(self, other: "TextPart") -> "TextPart":
+        return TextPart(
             self.text + other.text,
             self.token_count + other.token_count,
             self.tokens + other.tokens,
@@ -144,9 +144,9 @@ class Generation:
         # Characters of the text that are not held back, minus those of `tokens`.
         self._released = 0
         self._token_count = 0
-        self._pending = Part()
+        self._pending = TextPart()
         # The event loop's.
-        self._ready: Part | None = None
+        self._ready: TextPart | None = None
         self._event = event
 
     def push(self, token: int, choice: Choice | None) -> bool:
@@ -194,18 +194,18 @@ class Generation:
         """Whether something is to be delivered. Called by the engine's thread."""
         return self._streams or self._pending.finish_reason is not None
 
-    def take_pending(self) -> Part:
+    def take_pending(self) -> TextPart:
         """Returns what was added since the last call. Called by the engine's thread."""
         self._decode()
-        pending, self._pending = self._pending, Part()
+        pending, self._pending = self._pending, TextPart()
         return pending
 
-    def deliver(self, part: Part) -> None:
+    def deliver(self, part: TextPart) -> None:
         """Makes a part available. Called by the event loop."""
         self._ready = part if self._ready is None else self._ready + part
         self._event.set()
 
-    def take(self) -> Part | None:
+    def take(self) -> TextPart | None:
         """Returns what was delivered since the last call; None if nothing was."""
         ready, self._ready = self._ready, None
         return ready

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from minigpt.serving.generation import Generation, Part
+from minigpt.serving.generation import Generation, TextPart
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
 
 # A step, or reading a text, takes less.
@@ -262,6 +262,6 @@ class _EngineThread(threading.Thread):
                 self._loop.call_soon_threadsafe(_deliver, parts)
 
 
-def _deliver(parts: list[tuple[Generation, Part]]) -> None:
+def _deliver(parts: list[tuple[Generation, TextPart]]) -> None:
     for text, part in parts:
         text.deliver(part)

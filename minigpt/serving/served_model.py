@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
-from minigpt.config.sampling import BY_NAME, Settings, settings_of
+from minigpt.config.sampling import BY_NAME, TextSettings, settings_of
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, problem
+from minigpt.serving.bodies import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.settings import engine_problems
 from minigpt.targets.gguf.text_model import PortableTextModel
@@ -53,7 +53,7 @@ class ServedModel:
         self.longest_piece = max(lengths) if self.tokenizer.unknown_id is None else None
         self.created = int(file.stat().st_mtime)
         self.fingerprint = f"minigpt-{minigpt.__version__}-{sha256_of(file)[:12]}"
-        used = {name: sampling[name] for name in vars(Settings()) if name in sampling}
+        used = {name: sampling[name] for name in vars(TextSettings()) if name in sampling}
         for found in engine_problems({**used, "beams": 1}, ""):
             LOGGER.warning("%s; the server uses that", found)
             used[found.name] = BY_NAME[found.name].neutral
@@ -143,6 +143,6 @@ class ServedPage:
             return
         # Importing this takes as long as starting the server.
         from minigpt.runs.run import Run
-        from minigpt.targets.html.writing import write_page
+        from minigpt.targets.html.model_page import write_page
 
         write_page(Run(self._run), path)

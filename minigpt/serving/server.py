@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import signals_handled_by
-from minigpt.serving.schema import RequestError
+from minigpt.serving.bodies import RequestError
 
 # Requests that run when a signal arrives may end within this time; stopping takes at most 20 s.
 _GRACE_SECONDS = 18

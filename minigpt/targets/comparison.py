@@ -16,7 +16,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import bits_per_byte
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.targets import Opened
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 QUESTIONS = 10
 # The speed is the median of this many texts.

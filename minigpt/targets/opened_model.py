@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.prompts import Prompt, chat_prompt
-from minigpt.generation.samples import Sampler
+from minigpt.generation.sampler import Sampler
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
 from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.targets.targets import Opened, Sources, Texts
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # The size of the logits that are computed at a time.
 _BATCH_BYTES = 2**27
@@ -70,7 +70,7 @@ def opened_model(
         return continued([chat_prompt(q, tokenizer, *limits) for q in questions], max_new_tokens)
 
     def continued(prompts: list[Prompt], max_new_tokens: int) -> list[str]:
-        sampling = Settings(max_new_tokens=max_new_tokens, temperature=0.0)
+        sampling = TextSettings(max_new_tokens=max_new_tokens, temperature=0.0)
         samples = Sampler(decoder(), tokenizer, sampling).samples(prompts, [0] * len(prompts))
         return [sample.text for sample in samples]
 

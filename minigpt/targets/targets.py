@@ -15,7 +15,7 @@ import numpy as np
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 if TYPE_CHECKING:
     from minigpt.models import GPT, EncoderDecoder

@@ -3,6 +3,7 @@
 import abc
 import copy
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import numpy as np
 from minigpt.errors import UserError, as_path
 from minigpt.storage import files
 from minigpt.storage.atomic import replace_file
-from minigpt.tokenizers.chat import ChatFormat, role_format
+from minigpt.tokenizers.chat_format import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
@@ -186,8 +187,6 @@ class Tokenizer(Vocabulary):
           UserError: a file is missing, damaged, or was written by a newer version.
           TypeError: `folder` is not a path.
         """
-        from minigpt.tokenizers import KINDS  # The package imports the kinds on demand.
-
         folder = as_path("folder", folder)
         path = state_path(folder)
         try:
@@ -195,7 +194,8 @@ class Tokenizer(Vocabulary):
             # What has not changed needs no other check.
             if state.pop("fingerprint", None) != _hash(state):
                 raise ValueError("does not match its fingerprint")
-            kind = KINDS[state["kind"]]
+            # The file of the kinds imports this one.
+            kind = importlib.import_module("minigpt.tokenizers.kinds").KINDS[state["kind"]]
             if state["format"] != kind.format:
                 raise ValueError(f"format = {state['format']!r}: should be {kind.format}")
             tokenizer = kind._from_settings(state, folder)

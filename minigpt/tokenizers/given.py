@@ -19,7 +19,7 @@ END_NAMES = ["<|endoftext|>", "<end>", "</s>", "<eos>", "[EOS]", "<|end_of_text|
 UNKNOWN_NAMES = ["[UNK]", "<unk>", "<UNK>"]
 
 
-class GivenTokenizer(Tokenizer):
+class FileTokenizer(Tokenizer):
     """A tokenizer whose file is given. The content of the file is saved with the tokenizer.
 
     A subclass is built from this content, and raises a ValueError if it cannot be used.
@@ -67,7 +67,7 @@ class GivenTokenizer(Tokenizer):
         return cls(data)  # type: ignore[call-arg]
 
 
-class SentencePieceTokenizer(GivenTokenizer):
+class SentencePieceTokenizer(FileTokenizer):
     """A model of sentencepiece: unigram (Kudo 2018) or byte pairs, with a normalizer of its own.
 
     Encodes as the sentencepiece package does. No control token is found in a text.

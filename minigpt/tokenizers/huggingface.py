@@ -16,7 +16,7 @@ import numpy as np
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
+from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, FileTokenizer
 from minigpt.tokenizers.gpt2 import MAX_IDS, GPT2Tokenizer, added_bytes, byte_alphabet
 from minigpt.tokenizers.splitting import PATTERNS, Splitting, read_added_tokens
 
@@ -24,7 +24,7 @@ NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
-class HuggingFaceTokenizer(GivenTokenizer):
+class HuggingFaceTokenizer(FileTokenizer):
     """Encodes with the tokenizers package. No special token is found in a text or added to it.
 
     Attributes:

@@ -1,7 +1,6 @@
-"""The kinds of tokenizers: learning one, and loading a saved one of any kind."""
+"""The kinds of tokenizers, and learning one."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from minigpt.config import TokenizerConfig
 from minigpt.tokenizers.base import Tokenizer
@@ -29,8 +28,3 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
       ValueError: a text contains half of a surrogate pair.
     """
     return KINDS[config.kind].learn(texts, **config.model_dump(exclude={"kind"}))
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Reads a tokenizer of any kind; see `Tokenizer.load`."""
-    return Tokenizer.load(folder)

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
+from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, FileTokenizer
 from minigpt.tokenizers.word import split_chunk
 
 
-class ListedTokenizer(GivenTokenizer):
+class ListedTokenizer(FileTokenizer):
     """A vocabulary of given names. The id of a name is its position.
 
     Two tokens follow the names if these do not include them: the end token, and `[UNK]` for the names in

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.tokenizers.chat import ChatFormat, Messages
+from minigpt.tokenizers.chat_format import ChatFormat, Messages
 
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
 

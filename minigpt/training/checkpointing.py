@@ -21,7 +21,7 @@ from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.training.clock import Clock
 from minigpt.training.failures import diverged
-from minigpt.training.records import Records
+from minigpt.training.metrics import Records
 
 # Saving takes at most 1 / MIN_INTERVAL of the time, unless checkpoint_every_steps asks for more.
 MIN_INTERVAL = 50

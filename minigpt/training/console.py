@@ -74,7 +74,7 @@ def duration(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Returns "1 epoch" or "1,200 epochs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -18,9 +18,9 @@ from minigpt.training.clock import Clock, StepLimits
 from minigpt.training.failures import diverged
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.interrupt import Interrupt
+from minigpt.training.metrics import Records, training_loss
 from minigpt.training.optimizers.build import learning_rate
 from minigpt.training.progress import Display
-from minigpt.training.records import Records, training_loss
 from minigpt.training.start import keeps_limits
 from minigpt.training.strategy import Strategy
 from minigpt.training.tasks.task import Task

@@ -17,7 +17,7 @@ from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.checkpointing import MIN_INTERVAL
-from minigpt.training.console import count, duration, rounded
+from minigpt.training.console import counted, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
@@ -140,7 +140,7 @@ def _training(task: Task, seconds: float) -> str:
     # The estimate leaves out the time for compiling, which is most of a short run.
     expected = "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
     return (
-        f"{count(training.epochs, 'epoch')} of {count(training.updates_per_epoch, 'step')} of {batch}; "
+        f"{counted(training.epochs, 'epoch')} of {counted(training.updates_per_epoch, 'step')} of {batch}; "
         f"{expected}{limit}"
     )
 
@@ -229,12 +229,12 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
         if patience and loop.checkpointing.is_out_of_patience:
             reason = (
                 f"no better validation loss for training.early_stopping_patience = "
-                f"{count(patience, 'validation' if training.eval_every_steps else 'epoch')}"
+                f"{counted(patience, 'validation' if training.eval_every_steps else 'epoch')}"
             )
         lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
     elif clock.end < total:
         passes = clock.batches / loop.task.batches_in_pass
-        reached = f"{count(clock.step, 'step')}, {rounded(passes)} passes over the text"
+        reached = f"{counted(clock.step, 'step')}, {rounded(passes)} passes over the text"
         if loop.checkpointing.best:
             reached += f", validation loss {loop.checkpointing.best.val_loss:.3f} nats per token"
         if training.max_minutes:
@@ -280,7 +280,7 @@ def _bleu(loop: TrainingLoop, scores: dict[str, Any]) -> str:
     if scores["greedy_bleu"] is None:
         return "BLEU –: the tokenizer does not reproduce the held-out targets exactly"
     line = (
-        f"BLEU of the best model on {count(scores['pairs'], 'held-out pair')}: "
+        f"BLEU of the best model on {counted(scores['pairs'], 'held-out pair')}: "
         f"{scores['greedy_bleu']:.1f} greedy"
     )
     if "beam_bleu" in scores:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from minigpt.training.clock import Clock
 from minigpt.training.console import duration, show
-from minigpt.training.records import training_loss
+from minigpt.training.metrics import training_loss
 
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_BARS = 0.1

@@ -9,14 +9,14 @@ from typing import Any, get_overloads, overload
 import keras
 import numpy as np
 
-from minigpt.config.sampling import Settings, settings_of
+from minigpt.config.sampling import TextSettings, settings_of
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
 from minigpt.generation.prompts import as_list, as_prompts
-from minigpt.generation.samples import Sampler
+from minigpt.generation.sampler import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.console import new_console, show
 
@@ -232,7 +232,7 @@ def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any])
     return dict(named) | settings[1]
 
 
-def _sampling(settings: dict[str, Any], called: dict[str, str]) -> Settings:
+def _sampling(settings: dict[str, Any], called: dict[str, str]) -> TextSettings:
     """Checks the settings; `called` has the names of arguments in the call, for messages."""
     if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
         raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")

@@ -11,6 +11,7 @@ import keras
 from minigpt.config import Config, TokenizerConfig, TrainingConfig, TransformerConfig, load_config
 from minigpt.config.loading import FORMAT
 from minigpt.corpus.fit import choose_settings
+from minigpt.corpus.sources import Text
 from minigpt.corpus.token_store import Corpus, open_corpus
 from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
@@ -69,6 +70,7 @@ class Start:
       path: the directory of a new run; `runs/NAME-N` if None.
       name: NAME.
       chosen: lines that say which settings were chosen for the text.
+      text: the text, if it was read to choose them.
     """
 
     config: Config
@@ -77,6 +79,7 @@ class Start:
     path: Path | None = None
     name: str = "run"
     chosen: tuple[str, ...] = ()
+    text: Text | None = None
 
     def open_corpus(self) -> Corpus:
         """Returns the token ids to train on.
@@ -87,7 +90,7 @@ class Start:
         if self.run is None:
             source = source_run(self.config)
             tokenizer = source.load_tokenizer() if source else None
-            return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
+            return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
         return known_run_corpus(self.run)
 
     @contextmanager
@@ -172,12 +175,12 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    config, chosen = choose_settings(config, measures_speed=is_alone)
+    config, chosen, text = choose_settings(config, measures_speed=is_alone)
     if source := source_run(config):
         config = with_sizes_of(source, config)
     else:
         check_trains_all_positions(config)
-    return Start(config, path=path, name=name, chosen=tuple(chosen))
+    return Start(config, path=path, name=name, chosen=tuple(chosen), text=text)
 
 
 def check_trains_all_positions(config: Config) -> None:

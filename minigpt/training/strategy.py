@@ -11,7 +11,7 @@ from minigpt.config import Config, TrainingConfig
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores, gpu_memory, why_no_gpu
 from minigpt.errors import UserError
-from minigpt.evaluation.text import Replicas
+from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import build_optimizer
@@ -37,7 +37,7 @@ class Strategy:
     """
 
     is_first = is_alone = True
-    replicas: Replicas | None = None
+    replicas: SharedBatches | None = None
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:

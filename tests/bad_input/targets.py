@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from minigpt.cli.terminal import read_lines
+from minigpt.cli.terminal import input_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.fit import config_for_text
@@ -20,8 +20,9 @@ from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt
 from minigpt.runs.run import Run
-from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
@@ -74,7 +75,7 @@ def text_file(data: bytes) -> None:
         if flags & 8:
             config_for_text([str(file)])
     with one_clear_line():
-        read_lines(file)
+        input_lines(file)
 
 
 def pair_file(data: bytes) -> None:
@@ -137,7 +138,7 @@ def tokenizer_folder(data: bytes) -> None:
     shutil.copytree(right, path)
     _damage(path, data[1:])
     with one_clear_line():
-        load_tokenizer(path).encode("Ana sat.")
+        Tokenizer.load(path).encode("Ana sat.")
 
 
 def _damage(folder: Path, data: bytes) -> None:

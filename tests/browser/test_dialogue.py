@@ -8,7 +8,7 @@ import pytest
 import minigpt
 from minigpt.models import build_model
 from minigpt.targets.html.file_page import write_file_page
-from minigpt.tokenizers.chat import ChatFormat
+from minigpt.tokenizers.chat_format import ChatFormat
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from tests.browser.accessibility import overflow, violations

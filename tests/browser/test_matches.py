@@ -2,7 +2,7 @@
 
 import pytest
 
-from minigpt.targets.html.writing import END_OF_DOCUMENT, write_page
+from minigpt.targets.html.model_page import END_OF_DOCUMENT, write_page
 from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import wait_until_ready, write
 

@@ -8,7 +8,7 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.models import build_model
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.browser.conftest import Exported
 from tests.browser.interface import saved_page, use_everything, wait_until_ready
 from tests.browser.runs import write_page, write_run

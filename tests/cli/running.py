@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from minigpt.cli.app import run_command
+from minigpt.cli.program import run_command
 
 
 def minigpt(*arguments, cwd=None, **options) -> subprocess.CompletedProcess:

@@ -39,7 +39,7 @@ READER = """
 import ctypes, sys
 version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
 assert not ctypes.CDLL(None).capset(version, nothing)
-from minigpt.cli.app import run_command
+from minigpt.cli.program import run_command
 run_command()
 """
 

@@ -31,7 +31,7 @@ def imported_by(code: str, *arguments: object) -> tuple[str, set[str]]:
 COMMAND = """
 import os, sys
 sys.argv = ["minigpt", *os.environ["ARGUMENTS"].split("\\n")]
-from minigpt.cli.app import run_command
+from minigpt.cli.program import run_command
 try:
     run_command()
 except SystemExit as end:

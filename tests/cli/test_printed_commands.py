@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.insight.report.report import run_facts
+from minigpt.insight.report.report import report_facts
 from minigpt.runs.run import Run
 from tests.cli.running import called, refused
 
@@ -34,7 +34,7 @@ def test_the_command_of_the_doctor(interrupted, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     # What is recorded names no folder; the report, which has it, names the run alone.
     assert "RUN" in json.loads((interrupted / "analysis.json").read_text())["verdicts"][0]["action"]
-    (verdict,) = [v for v in run_facts(Run(interrupted))["verdicts"] if v["id"] == "too_short"]
+    (verdict,) = [v for v in report_facts(Run(interrupted))["verdicts"] if v["id"] == "too_short"]
     (command,) = re.findall("`(.*)`", verdict["action"])
     assert SPACED in shlex.split(command)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.corpus.dialogue_batches import PackedDialogues, pack
-from minigpt.tokenizers.chat import ChatFormat
+from minigpt.tokenizers.chat_format import ChatFormat
 
 END = 0
 # One token for each role, as those that minigpt adds.

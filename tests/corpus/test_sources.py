@@ -119,4 +119,4 @@ def test_python_library(tmp_path, monkeypatch):
     assert texts_of(source) == ["z = 'é'\n", "b = 1\n"]
     before = source.fingerprint()
     (tmp_path / "lib" / "b.py").write_bytes(b"b = 2\n")
-    assert source.fingerprint() != before
+    assert open_source(data_config(source="python")).fingerprint() != before

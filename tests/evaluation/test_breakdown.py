@@ -8,7 +8,7 @@ import pytest
 from minigpt.corpus.batches import eval_windows
 from minigpt.evaluation.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown, _from_a_word
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.chat import answers
+from minigpt.tokenizers.chat_format import answers
 
 TEXT = "Ana sat on the hill and ate figs. Béla did not. " * 60
 MAX_LEN = 128

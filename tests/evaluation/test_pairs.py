@@ -7,7 +7,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 

@@ -8,7 +8,7 @@ import pytest
 import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models import build_gpt
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from minigpt.generation.beam_search import beam_search
-from minigpt.generation.loop import initial_state
+from minigpt.generation.decoding_loop import initial_state
 
 END = 0
 

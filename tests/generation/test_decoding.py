@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from minigpt.generation import step_models
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.loop import new_ids
+from minigpt.generation.decoding_loop import new_ids
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.generation.step_models import CachedGPT
 from tests.generation.naive import END, naive_drawn, naive_greedy, naive_penalized, newest_logits

@@ -6,13 +6,13 @@ import pytest
 import tensorflow as tf
 
 from minigpt.config import GPTConfig
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import as_prompts
-from minigpt.generation.samples import Sampler
+from minigpt.generation.sampler import Sampler
 from minigpt.layers import TransformerBlock
 from minigpt.models import build_gpt
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 
@@ -63,7 +63,7 @@ BUILDERS = {
 
 
 def samples(decoder, tokenizer, prompts, seeds=None, number=1, **settings):
-    sampler = Sampler(decoder, tokenizer, Settings(**settings))
+    sampler = Sampler(decoder, tokenizer, TextSettings(**settings))
     found = as_prompts("prompts", prompts, tokenizer)
     return list(sampler.samples(found, seeds or [0] * len(found), number))
 

@@ -58,11 +58,24 @@ def most_typical(probabilities, typical_p):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0}, {"temperature": -1.0}],
+    [
+        {"temperature": 0.0},
+        {"temperature": -1.0},
+        {"top_k": 1},
+        {"top_p": 0.0},
+        {"min_p": 1.0},
+    ],
     ids=str,
 )
 def test_greedy(settings):
-    assert set(sample_many([0.1, 0.3, 0.2], 50, **settings)) == {1}
+    assert set(sample_many([10, 30, 20], 50, **settings)) == {1}
+
+
+def test_a_tiny_temperature_does_not_overflow():
+    settings = SamplingSettings(temperature=1e-37).as_tensors()
+    candidates, ids = shape_distribution(tf.constant([[10.0, 30.0, 20.0]]), settings, 3)
+    assert ids.numpy().tolist() == [[1, 2, 0]]
+    assert tf.nn.softmax(candidates).numpy().tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_top_k_keeps_exactly_k_ties_included():

@@ -5,7 +5,7 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.generation import samples
+from minigpt.generation import sampler
 from minigpt.models import GPT
 
 
@@ -67,29 +67,29 @@ def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
     expected = opened.samples(["Ana", "Béla"], 12, **arguments)
     expected_beams = opened.samples(["Ana", "Béla"], 12, **beams)
     sizes = []
-    draw_batch = samples.Sampler._draw_batch
+    draw_batch = sampler.Sampler._draw_batch
 
     def recording(self, rows):
         sizes.append(len(rows))
         return draw_batch(self, rows)
 
-    monkeypatch.setattr(samples.Sampler, "_draw_batch", recording)
+    monkeypatch.setattr(sampler.Sampler, "_draw_batch", recording)
     row_bytes = opened._decoder.model.row_bytes(50)
-    monkeypatch.setattr(samples, "machine_bytes", lambda: 4 * row_bytes)
-    monkeypatch.setattr(samples, "MEMORY_SHARE", 1.0)
+    monkeypatch.setattr(sampler, "machine_bytes", lambda: 4 * row_bytes)
+    monkeypatch.setattr(sampler, "MEMORY_SHARE", 1.0)
     assert opened.samples(["Ana", "Béla"], 12, **arguments) == expected
     assert sizes == [4, 2]
     assert opened.samples(["Ana", "Béla"], 12, **beams) == expected_beams
 
 
 def test_samples_are_generated_as_they_are_taken(opened, monkeypatch):
-    monkeypatch.setattr(samples, "machine_bytes", lambda: 10**6)
+    monkeypatch.setattr(sampler, "machine_bytes", lambda: 10**6)
     found = opened.iter_samples("Ana", 5, num_samples=1_000_000)
     assert [next(found).seed for _ in range(3)] == [0, 1, 2]
 
 
 def test_one_sample_that_does_not_fit_is_one_line(opened, monkeypatch):
-    monkeypatch.setattr(samples, "machine_bytes", lambda: 1000)
+    monkeypatch.setattr(sampler, "machine_bytes", lambda: 1000)
     with pytest.raises(UserError, match=r"one sample needs .*; this machine has") as refused:
         opened.samples("Ana", num_samples=2)
     assert len(refused.value.problems) == 1
@@ -101,7 +101,7 @@ def test_memory_that_runs_out_is_one_line(opened, monkeypatch):
     def exhausted(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\nmore")
 
-    monkeypatch.setattr(samples.Sampler, "_draw_batch", exhausted)
+    monkeypatch.setattr(sampler.Sampler, "_draw_batch", exhausted)
     with pytest.raises(UserError, match="needs more memory; this machine has") as refused:
         opened.samples("Ana")
     assert "\n" not in str(refused.value)

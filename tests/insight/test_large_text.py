@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.insight.verbatim import TokenBytes, find_copies
-from minigpt.tokenizers import load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 folder = Path(sys.argv[1])
 # The pages of a mapped file do not count: the system takes them back.
 resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))
-token_bytes = TokenBytes(load_tokenizer(folder))
+token_bytes = TokenBytes(Tokenizer.load(folder))
 ids = np.memmap(folder / "ids.bin", np.uint16, mode="r")
 texts = [token_bytes.join(np.load(folder / f"{n}.npy")) for n in range(128)]
 began = time.perf_counter()

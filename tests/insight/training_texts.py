@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from minigpt.insight.verbatim import TokenBytes, find_copies
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 WORD = re.compile(r"[^ \t\n\r\v\f]+")
 

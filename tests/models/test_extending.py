@@ -19,7 +19,7 @@ from rich.console import Console
 from minigpt.config import dump_config, load_config
 from minigpt.targets.huggingface.folders import architecture_of_model
 from minigpt.targets.targets import target_named
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from minigpt.models import build_model
 from tests.conftest import tiny_settings
 

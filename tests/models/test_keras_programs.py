@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 V = 11

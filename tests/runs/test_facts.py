@@ -7,7 +7,7 @@ import pytest
 from minigpt.config import load_config
 from minigpt.runs.records import Facts
 from minigpt.runs.run import Run
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 FACTS = Facts(

@@ -5,7 +5,7 @@ import sys
 
 from minigpt.config import load_config
 from minigpt.runs.run import Run
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 USE = """

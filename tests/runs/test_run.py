@@ -9,7 +9,8 @@ from minigpt.errors import UserError
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
 from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 from minigpt.runs.run import Run
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
 CORPUS = {"fingerprint": "0" * 64}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from minigpt.config import SamplingConfig
-from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Settings, settings_of
+from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, TextSettings, settings_of
 from minigpt.errors import UserError
 from minigpt.generation.sampling import SAMPLING_SPEC
-from minigpt.serving.schema import CompletionBody
+from minigpt.serving.bodies import CompletionBody
 from minigpt.targets.targets import TARGETS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -29,7 +29,7 @@ def test_everything_has_the_settings_of_the_table():
     names = [setting.name for setting in DISTRIBUTION]
     assert [spec.name for spec in SAMPLING_SPEC] == names
     assert set(names) <= set(CompletionBody.model_fields)
-    assert vars(Settings()) == SamplingConfig().model_dump()
+    assert vars(TextSettings()) == SamplingConfig().model_dump()
     assert {name for setting in SETTINGS for name in setting.formats} <= set(TARGETS)
 
 

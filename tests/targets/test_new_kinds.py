@@ -10,7 +10,7 @@ import pytest
 from minigpt.config import GPTConfig, load_config
 from minigpt.errors import UserError
 from minigpt.targets.targets import TARGETS, target_named
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 
 no_form = "has no form in a portable file"
 known = learn_tokenizer(["a"], load_config({"tokenizer": {"kind": "byte_pair"}}).tokenizer)

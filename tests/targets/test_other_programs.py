@@ -15,7 +15,7 @@ import minigpt
 from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.models import build_gpt
 from minigpt.runs.run import Run
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 

@@ -15,7 +15,7 @@ from minigpt.runs.run import Run
 from minigpt.targets.certificate import problems_of
 from minigpt.targets.comparison import PROMPTS, text_material
 from minigpt.targets.targets import TOLERANCES, target_named
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.cli.running import called
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config

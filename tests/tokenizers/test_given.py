@@ -14,7 +14,7 @@ from minigpt.corpus.token_store import given_tokenizer
 from minigpt.errors import UserError
 from minigpt.targets.gguf.tokenizer_tables import tokenizer_problem
 from minigpt.targets.huggingface.tokenizer_export import export_problem, tokenizer_files
-from minigpt.tokenizers import load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.huggingface import HuggingFaceTokenizer
 from tests.cli.running import called
@@ -219,12 +219,12 @@ def test_saved_ones_are_complete(tmp_path):
         tokenizer = given(kind, path)
         path.unlink()
         tokenizer.save(tmp_path / kind)
-        loaded = load_tokenizer(tmp_path / kind)
+        loaded = Tokenizer.load(tmp_path / kind)
         assert loaded.fingerprint() == tokenizer.fingerprint() and loaded.kind == kind
         assert loaded.encode("mi re Ana").tolist() == tokenizer.encode("mi re Ana").tolist()
         (tmp_path / kind / tokenizer.file_name).write_bytes(b"{}")
         with pytest.raises(UserError, match="damaged: not the file that belongs to"):
-            load_tokenizer(tmp_path / kind)
+            Tokenizer.load(tmp_path / kind)
         with pytest.raises(UserError, match=f"tokenizer.kind = '{kind}': is read from a file"):
             type(tokenizer).learn(["a"])
 

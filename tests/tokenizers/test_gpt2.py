@@ -14,7 +14,8 @@ import tensorflow as tf
 from minigpt.config import load_config
 from minigpt.corpus.token_store import given_tokenizer, open_corpus
 from minigpt.errors import UserError
-from minigpt.tokenizers import base, load_tokenizer
+from minigpt.tokenizers import base
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import twenty_thousand
@@ -96,7 +97,7 @@ def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
 
 def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
-    opened = load_tokenizer(tmp_path)
+    opened = Tokenizer.load(tmp_path)
     assert opened.fingerprint() == tokenizer.fingerprint()
     assert opened.pieces == tokenizer.pieces and opened.end_id == tokenizer.end_id
     assert json.loads((tmp_path / "encoder.json").read_text()) == {
@@ -106,7 +107,7 @@ def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
         good = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(good[:-30])
         with pytest.raises(UserError, match=name) as caught:
-            load_tokenizer(tmp_path)
+            Tokenizer.load(tmp_path)
         assert len(caught.value.problems) == 1
         (tmp_path / name).write_bytes(good)
 

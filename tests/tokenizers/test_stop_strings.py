@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.tokenizers.continuation import find_stop
-from minigpt.tokenizers.graph.base import cut_at_stop
+from minigpt.tokenizers.graph.graph_tokenizer import cut_at_stop
 
 CUT = tf.function(cut_at_stop, reduce_retracing=True)
 

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minigpt.errors import UserError
-from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers import base
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.graphs import graph_of
 from tests.settings import tokenizer_config
 
@@ -156,7 +158,7 @@ def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
 
 def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "new")
-    opened = load_tokenizer(tmp_path / "new")
+    opened = Tokenizer.load(tmp_path / "new")
     assert type(opened) is type(tokenizer)
     assert opened.pieces == tokenizer.pieces
     assert opened.fingerprint() == tokenizer.fingerprint()
@@ -175,7 +177,7 @@ def test_a_start_token_is_in_no_text_and_adds_none(tokenizer, tmp_path):
         assert start not in with_start.encode(text)
         np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
     with_start.save(tmp_path)
-    loaded = load_tokenizer(tmp_path)
+    loaded = Tokenizer.load(tmp_path)
     assert loaded.start_id == start
     assert loaded.fingerprint() == with_start.fingerprint() != tokenizer.fingerprint()
 
@@ -193,12 +195,12 @@ def test_damaged_files_are_named(tokenizer, tmp_path):
                 continue
             file.write_bytes(bad)
             with pytest.raises(UserError) as caught:
-                load_tokenizer(tmp_path)
+                Tokenizer.load(tmp_path)
             (problem,) = caught.value.problems
             assert problem.startswith(f"{file}: ") and "\n" not in problem
         file.unlink()
         with pytest.raises(UserError, match=f"{file.name}: No such file"):
-            load_tokenizer(tmp_path)
+            Tokenizer.load(tmp_path)
         file.write_bytes(good)
 
 
@@ -210,7 +212,7 @@ def test_a_changed_setting_is_damage(tokenizer, tmp_path):
         for other in (None, -1, {"a": None}, ["~"]):
             file.write_text(json.dumps(state | {name: other}))
             with pytest.raises(UserError, match="damaged"):
-                load_tokenizer(tmp_path)
+                Tokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'"word"', b'"x"'), (b'"format": 1', b'"format": 9')])
@@ -219,7 +221,7 @@ def test_unknown_kind_or_format(tmp_path, old, new):
     file = tmp_path / "tokenizer.json"
     file.write_bytes(file.read_bytes().replace(old, new))
     with pytest.raises(UserError, match=f"{file}: damaged"):
-        load_tokenizer(tmp_path)
+        Tokenizer.load(tmp_path)
 
 
 def test_empty_inputs(tokenizer):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.config import load_config
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from minigpt.tokenizers.unicode_tables import lower, one_of, one_outside, ranges
 from minigpt.tokenizers.word import WHITE_SPACE, WordTokenizer
 from tests.graphs import graph_of

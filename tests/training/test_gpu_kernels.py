@@ -14,7 +14,7 @@ from tensorflow.python.framework import kernels
 from minigpt.config import load_config
 from minigpt.config.training import TrainingConfig
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.translation import Translator
+from minigpt.generation.translator import Translator
 from minigpt.models import build_model
 from minigpt.training.optimizers.build import build_optimizer
 

@@ -21,7 +21,7 @@ from minigpt.runs.layout import checkpoint_paths
 from minigpt.training import loop
 from minigpt.training.hooks import Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.records import Records
+from minigpt.training.metrics import Records
 from tests.conftest import SAMPLED, pair_settings
 from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings

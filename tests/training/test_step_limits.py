@@ -8,8 +8,8 @@ from rich.console import Console
 
 from minigpt.config import load_config
 from minigpt.training.clock import Clock, StepLimits
+from minigpt.training.metrics import Records
 from minigpt.training.progress import Display
-from minigpt.training.records import Records
 from tests.run_files import records
 
 

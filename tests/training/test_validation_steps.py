@@ -7,7 +7,7 @@ import pytest
 import minigpt
 from minigpt.evaluation.text import Evaluator
 from minigpt.insight.history import read_history
-from minigpt.insight.report.report import run_facts
+from minigpt.insight.report.report import report_facts
 from minigpt.runs.checkpoints import best_checkpoint, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import open_run_corpus
@@ -15,7 +15,7 @@ from minigpt.targets.gguf.run_file import best_facts
 from minigpt.training import loop
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.hooks import Hooks
-from minigpt.training.records import Records
+from minigpt.training.metrics import Records
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from tests.conftest import SAMPLED, tiny_settings
 from tests.same_runs import assert_same, lines
@@ -82,7 +82,7 @@ def test_the_best_state_may_be_within_an_epoch(tiny_file, tmp_path, monkeypatch)
     assert best_facts(run)["step"] == 30 and best_facts(run)["epoch"] == 0.75
     history = read_history(run)
     assert (history.best.step, history.best.epoch, history.last.step) == (30, 1, 75)
-    facts = run_facts(run)
+    facts = report_facts(run)
     assert facts["best_epoch"] == 0.75 and facts["epochs"] == 2
     assert [record["step"] for record in facts["metrics"]] == steps
     (summary,) = minigpt.list_runs(run.path)

@@ -43,7 +43,7 @@ _SIZES = ("parameters", "train_bytes", "train_tokens", "val_tokens")
 _MEASURED = ("seconds", "tokens_per_second", "learning_rate", "memory_bytes")
 
 
-def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
+def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
     """Returns the facts about a run as JSON values; null for what is not known.
 
     Its records may be damaged, or come from somebody else. `comparison` leaves out what a comparison of
@@ -145,7 +145,7 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
     if not opened:
         raise ValueError("`runs` must contain at least one run.")
     compared = len(opened) > 1
-    facts = [run_facts(run, compared) for run in opened]
+    facts = [report_facts(run, compared) for run in opened]
     names = [str(run["name"]) for run in facts]
     title = f"Comparison of {len(names)} runs" if compared else f"{names[0]} – report"
     report = {

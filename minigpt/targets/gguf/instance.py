@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import UserError
 
 # The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
@@ -136,7 +136,7 @@ class Engine:
             address, count, unknown = self._view(encoded, 12).view("<u4").tolist()
             return self._view(address, 4 * count).view("<i4").copy(), unknown
 
-    def set_sampling(self, settings: Settings, seed: int) -> None:
+    def set_sampling(self, settings: TextSettings, seed: int) -> None:
         """Sets how tokens are chosen; stop strings and max_new_tokens are not read."""
         self._call("set_sampling", *settings.numbers, seed)
         if self._banned != tuple(settings.banned_tokens):
@@ -319,7 +319,7 @@ class BatchEngine(Engine):
         self,
         slot: int,
         ids: Sequence[int] | np.ndarray,
-        settings: Settings,
+        settings: TextSettings,
         seed: int,
         *,
         biases: Mapping[int, float] | None = None,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
+from minigpt.config.sampling import BY_NAME, SETTINGS, SettingRow
 from minigpt.errors import ArgumentProblem
 
 
@@ -30,5 +30,5 @@ def ignored_settings(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lack(setting: Setting) -> str:
+def _lack(setting: SettingRow) -> str:
     return f"a portable file has no {'beam search' if setting.name == 'beams' else setting.name}"

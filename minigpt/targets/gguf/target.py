@@ -7,7 +7,7 @@ from pathlib import Path
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 class Gguf(Target):

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
-from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
+from minigpt.generation.base_models import (
+    BaseTextModel,
+    BaseTranslationModel,
+    ModelWithTokenizer,
+    Sample,
+)
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import engine_problems
 from minigpt.tokenizers.base import checked
-from minigpt.tokenizers.chat import ChatFormat
+from minigpt.tokenizers.chat_format import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
@@ -41,7 +46,7 @@ class PortableTokenizer(Vocabulary):
       lock: held while the engine is called.
     Attributes:
       kind, lowercase, own_start_id, never_sampled_ids, byte_ids, lossless: as in
-        `minigpt.tokenizers.Tokenizer`.
+        `minigpt.Tokenizer`.
     """
 
     def __init__(self, engine: Engine, lock: threading.RLock) -> None:
@@ -244,7 +249,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             content = self._engine.file()
         replace_file(as_path("path", path), content)
 
-    def _check(self, settings: Settings) -> None:
+    def _check(self, settings: TextSettings) -> None:
         if problems := engine_problems(vars(settings), "; minigpt.load has"):
             raise UserError(*problems)
 
@@ -261,13 +266,18 @@ class PortableTextModel(PortableModel, BaseTextModel):
         tokens = self._tokens(prompt, seed, settings, 1, controls)
         return ContinuationText(self.tokenizer, prompt.ids, settings.stop).written(tokens)
 
-    def _sample(self, prompt: Prompt, seed: int, settings: Settings, controls: Any) -> Sample:
+    def _sample(self, prompt: Prompt, seed: int, settings: TextSettings, controls: Any) -> Sample:
         text = ContinuationText(self.tokenizer, prompt.ids, settings.stop)
         tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
         return Sample(prompt.text, "".join(text.written(tokens)), seed, text.tokens)
 
     def _tokens(
-        self, prompt: Prompt, seed: int, settings: Settings, stride: int, controls: Controls | None
+        self,
+        prompt: Prompt,
+        seed: int,
+        settings: TextSettings,
+        stride: int,
+        controls: Controls | None,
     ) -> Iterator[list[int]]:
         """Yields the new tokens, up to `stride` at a time."""
         ids, added = prompt.ids.tolist(), 0

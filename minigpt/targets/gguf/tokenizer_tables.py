@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet

@@ -18,15 +18,15 @@ from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
+from minigpt.targets.gguf.tensors import named_tensors
 from minigpt.targets.gguf.tokenizer_tables import (
     LlamaVocabulary,
     llama_vocabulary,
     tokenizer_problem,
     tokenizer_tables,
 )
-from minigpt.targets.gguf.weights import named_tensors
 from minigpt.targets.targets import WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 FORMAT = 1
 OWN = "minigpt"

@@ -13,7 +13,7 @@ class Html(Gguf):
     holds_text = True
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        from minigpt.targets.html.writing import training_text, write_page
+        from minigpt.targets.html.model_page import training_text, write_page
 
         write_page(
             source.run, path, weights, training_text(source.run) if source.with_text else None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from minigpt.config import TransformerConfig
 from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 class HuggingFace(Target):

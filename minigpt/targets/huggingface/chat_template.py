@@ -13,9 +13,8 @@ from typing import Any
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.targets.huggingface import rendering
-from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.base import read_file
-from minigpt.tokenizers.chat import ROLES, ChatFormat, find
+from minigpt.tokenizers.base import Tokenizer, read_file
+from minigpt.tokenizers.chat_format import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 # The special tokens whose value is the end token in an exported folder.

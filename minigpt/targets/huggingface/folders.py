@@ -16,11 +16,11 @@ from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.chat_template import with_template
-from minigpt.targets.huggingface.gpt2 import GPT2
-from minigpt.targets.huggingface.qwen3 import Qwen3
+from minigpt.targets.huggingface.gpt2_architecture import GPT2
+from minigpt.targets.huggingface.qwen3_architecture import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
 from minigpt.targets.huggingface.weights import open_weights
-from minigpt.tokenizers import Tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.huggingface import read_gpt2
 
@@ -180,7 +180,7 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
       UserError: there is no tokenizer.json, it is neither of GPT-2's nor of Qwen3's kind, or it is damaged.
     """
     if (own := folder / OWN_FOLDER).is_dir():
-        tokenizer = load_tokenizer(own)
+        tokenizer = Tokenizer.load(own)
         if tokenizer.vocab_size != vocab_size:
             problem = (
                 f"has {tokenizer.vocab_size} tokens; should have {vocab_size}, as in config.json"

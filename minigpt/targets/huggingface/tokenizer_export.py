@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

@@ -4,7 +4,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from minigpt.targets.documents import TOKENIZER_FOLDER, saved_tokenizer
+from minigpt.targets.model_documents import TOKENIZER_FOLDER, saved_tokenizer
 from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType
 
 

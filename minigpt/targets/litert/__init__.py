@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.targets.documents import Caches, DocumentedTokenizer, documents, opened_step
+from minigpt.targets.model_documents import Caches, DocumentedTokenizer, documents, opened_step
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.targets.documents import (
+from minigpt.targets.huggingface import HuggingFace
+from minigpt.targets.model_documents import (
     SETTINGS_FILE,
     Caches,
     DocumentedTokenizer,
     documents,
     opened_step,
 )
-from minigpt.targets.huggingface import HuggingFace
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 # How matrices are stored → the name that transformers.js has for it, and its file.

@@ -11,8 +11,8 @@ from minigpt.environment import hide_tensorflow_log
 from minigpt.models import GPT
 from minigpt.models.layers.attention import CausalSelfAttention, attend
 from minigpt.models.layers.positions import POSITIONS
-from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
+from minigpt.targets.model_documents import SETTINGS_FILE, documents
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
 from minigpt.targets.opened_model import in_float32
 from minigpt.targets.targets import ExportSource, WeightsType

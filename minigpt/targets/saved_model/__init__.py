@@ -9,7 +9,7 @@ import numpy as np
 from minigpt.config import TransformerConfig
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts, WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 
 def graph_problem(tokenizer: Tokenizer) -> str | None:

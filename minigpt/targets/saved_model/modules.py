@@ -9,14 +9,14 @@ import tensorflow as tf
 from minigpt.config.sampling import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
-from minigpt.generation.loop import new_ids
+from minigpt.generation.decoding_loop import new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
-from minigpt.generation.translation import Translator
+from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.chat import ROLES
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.chat_format import ROLES
 from minigpt.tokenizers.graph import graph_of
-from minigpt.tokenizers.graph.base import cut_at_stop
+from minigpt.tokenizers.graph.graph_tokenizer import cut_at_stop
 
 
 def _graph(*inputs: tf.TensorSpec) -> Any:

@@ -8,8 +8,8 @@ from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.given import SentencePieceTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.graph import learned
-from minigpt.tokenizers.graph.base import GraphTokenizer
 from minigpt.tokenizers.graph.gpt2 import GPT2Graph
+from minigpt.tokenizers.graph.graph_tokenizer import GraphTokenizer
 from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 

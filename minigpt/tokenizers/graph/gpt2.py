@@ -8,7 +8,7 @@ import tensorflow_text
 
 from minigpt.environment import hide_tensorflow_log
 from minigpt.tokenizers.gpt2 import NUL, SEPARATOR, GPT2Tokenizer
-from minigpt.tokenizers.graph.base import GraphTokenizer
+from minigpt.tokenizers.graph.graph_tokenizer import GraphTokenizer
 from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE, AddedToken, alternatives
 from minigpt.tokenizers.unicode_tables import ranges
 

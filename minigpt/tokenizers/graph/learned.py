@@ -6,7 +6,7 @@ import tensorflow_text
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.given import SentencePieceTokenizer
-from minigpt.tokenizers.graph.base import GraphTokenizer
+from minigpt.tokenizers.graph.graph_tokenizer import GraphTokenizer
 from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer

@@ -6,13 +6,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch
+from minigpt.corpus.dialogue_batches import PackedDialogues, check_dialogues_fill_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
 from minigpt.evaluation.scores import Evaluation, count_baselines
 from minigpt.evaluation.text import evaluate_dialogues
 from minigpt.models import GPT
-from minigpt.training.console import count
+from minigpt.training.console import counted
 from minigpt.training.progress import Display
 from minigpt.training.samples import TextGenerator, check_banned_tokens
 from minigpt.training.tasks.language_modeling import LanguageModeling
@@ -32,8 +32,8 @@ class Dialogue(LanguageModeling):
         )
         self.sequence_length = config.sequence_length
         self.train, self.val = map(self._packed, (self.corpus.train, self.corpus.val))
-        check_fills_batch(self.train, training.batch_size, source_name(config.data))
-        check_fills_batch(self.val, 1, f"the held-out part of {source_name(config.data)}")
+        check_dialogues_fill_batch(self.train, training.batch_size, source_name(config.data))
+        check_dialogues_fill_batch(self.val, 1, f"the held-out part of {source_name(config.data)}")
         vocab_size = self.corpus.tokenizer.vocab_size
         self.train_counts = self.train.target_counts(vocab_size)
         self.val_counts = self.val.target_counts(vocab_size)
@@ -59,7 +59,7 @@ class Dialogue(LanguageModeling):
     @property
     def split(self) -> str:
         train, val = self.corpus.train.documents, self.corpus.val.documents
-        return f"{count(train, 'dialogue')} for training, {val:,} held out"
+        return f"{counted(train, 'dialogue')} for training, {val:,} held out"
 
     @cached_property
     def baselines(self) -> tuple[float, float]:
@@ -74,7 +74,7 @@ class Dialogue(LanguageModeling):
             self.config.training.batch_size * places
         )
         divided = (
-            f"{count(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
+            f"{counted(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
             f"between turns; {train.left_out:,} tokens of longer turns are not trained on"
         )
         return {

@@ -10,10 +10,10 @@ from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in
 from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import baselines, score
-from minigpt.evaluation.text import Evaluator, Replicas
+from minigpt.evaluation.text import Evaluator, SharedBatches
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT
-from minigpt.training.console import count
+from minigpt.training.console import counted
 from minigpt.training.progress import Display
 from minigpt.training.samples import TextGenerator, check_banned_tokens
 from minigpt.training.tasks.task import Batch, Samples, Task
@@ -58,7 +58,7 @@ class LanguageModeling(Task):
     def objective(self) -> dict[str, Any]:
         return {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
 
-    def set_model(self, model: GPT, replicas: Replicas | None = None) -> None:
+    def set_model(self, model: GPT, replicas: SharedBatches | None = None) -> None:
         self.evaluator = Evaluator(model, self.config.training.batch_size, replicas)
 
     @property
@@ -66,7 +66,7 @@ class LanguageModeling(Task):
         train, val = self.corpus.train, self.corpus.val
         if train.documents + val.documents <= 10:
             return f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
-        return f"{count(train.documents, 'document')} for training, {val.documents:,} held out"
+        return f"{counted(train.documents, 'document')} for training, {val.documents:,} held out"
 
     @cached_property
     def baselines(self) -> tuple[float, float]:

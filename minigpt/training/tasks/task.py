@@ -12,7 +12,7 @@ from minigpt.config import Config
 from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
-from minigpt.evaluation.text import Replicas
+from minigpt.evaluation.text import SharedBatches
 from minigpt.training.progress import Display
 
 # Takes the number of epochs that are done; returns the records of samples.jsonl.
@@ -84,7 +84,7 @@ class Task(abc.ABC):
         """Returns loss and metrics, as `Model.compile` takes them."""
 
     @abc.abstractmethod
-    def set_model(self, model: keras.Model, replicas: Replicas | None = None) -> None:
+    def set_model(self, model: keras.Model, replicas: SharedBatches | None = None) -> None:
         """Sets the model that `loss` and `scores` evaluate.
 
         Args:

@@ -11,11 +11,11 @@ from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.evaluation.scores import pair_baselines, perplexity
-from minigpt.evaluation.text import Replicas
-from minigpt.generation.translation import Translator
+from minigpt.evaluation.text import SharedBatches
+from minigpt.generation.translator import Translator
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.training.console import count
+from minigpt.training.console import counted
 from minigpt.training.progress import Display
 from minigpt.training.samples import TranslationSamples
 from minigpt.training.tasks.task import Batch, Samples, Task
@@ -60,7 +60,7 @@ class Translation(Task):
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
-    def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
+    def set_model(self, model: EncoderDecoder, replicas: SharedBatches | None = None) -> None:
         tokenizer, batch_size = self.corpus.tokenizer, self.config.training.batch_size
         translate = Translator.of(model, tokenizer).translate_all
         self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate, replicas)
@@ -68,7 +68,7 @@ class Translation(Task):
     @property
     def split(self) -> str:
         return (
-            f"{count(len(self.train), 'pair')} for training, {len(self.val):,} held out; no source "
+            f"{counted(len(self.train), 'pair')} for training, {len(self.val):,} held out; no source "
             "sentence is in both parts"
         )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minigpt.insight.report.report import run_facts, setting_rows
+from minigpt.insight.report.report import report_facts, setting_rows
 from tests.insight.report.report_runs import write_records
 
 
@@ -49,7 +49,7 @@ def test_the_source_of_a_passage_is_shown_with_it(tmp_path, source):
     }
     settings = {"data": {"source": source}}
     run = write_records(tmp_path / "run", settings=settings, analysis={"passages": passages})
-    facts = run_facts(run)
+    facts = report_facts(run)
     first, second = facts["passages"]["hardest"]
     assert first["source"] == "Where is Ana?\nHere.\nWhere?" and second["source"] is None
     # The answer of a sample has a line of its own.

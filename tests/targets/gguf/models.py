@@ -9,8 +9,9 @@ from minigpt.config import Config, load_config
 from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 
 # One shape for each variant of a block; together they have all positions and activations.

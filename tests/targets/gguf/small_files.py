@@ -10,7 +10,7 @@ import numpy as np
 from minigpt.config import Config, EncoderDecoderConfig, GPTConfig
 from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import UserError
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
@@ -21,13 +21,13 @@ def opened(built: Built, folder: Path, weights: str = "float32") -> tuple[BatchE
     return engine, path
 
 
-def some_texts(vocab_size: int, count: int) -> list[tuple[list[int], Settings]]:
+def some_texts(vocab_size: int, count: int) -> list[tuple[list[int], TextSettings]]:
     """Prompts of 0 to 70 tokens, which is beyond the context of some models, with different settings."""
     draw = np.random.default_rng(3)
     texts = []
     for i in range(count):
         prompt = draw.integers(0, vocab_size, draw.integers(0, 71)).tolist()
-        settings = Settings(
+        settings = TextSettings(
             max_new_tokens=int(draw.integers(1, 40)),
             temperature=float(draw.choice([0.0, 0.8, 1.5])),
             top_k=int(draw.choice([0, 5])),
@@ -40,7 +40,7 @@ def some_texts(vocab_size: int, count: int) -> list[tuple[list[int], Settings]]:
     return texts
 
 
-def alone(engine: BatchEngine, prompt: list[int], settings: Settings, seed: int) -> list[int]:
+def alone(engine: BatchEngine, prompt: list[int], settings: TextSettings, seed: int) -> list[int]:
     engine.set_sampling(settings, seed)
     engine.start(prompt, settings.max_new_tokens)
     return engine.add_tokens(settings.max_new_tokens)
@@ -93,7 +93,7 @@ def one_step(engine: BatchEngine, slot: int = 0) -> int:
 def test_a_prompt_is_read_in_parts(tmp_path):
     """A running text gets a token in every step while a long prompt is read."""
     engine, _ = opened(build(GPT_SHAPES["gpt2"]), tmp_path)
-    greedy = Settings(max_new_tokens=40, temperature=0.0, banned_tokens=(1,))
+    greedy = TextSettings(max_new_tokens=40, temperature=0.0, banned_tokens=(1,))
     engine.start_slot(0, [5], greedy, 0)
     assert engine.step()[0] >= 0
     for slot in range(1, SLOTS):
@@ -106,8 +106,8 @@ def test_a_prompt_is_read_in_parts(tmp_path):
 def test_the_end_token_ends_a_text(tmp_path):
     engine, path = opened(build(GPT_SHAPES["gpt2"]), tmp_path)
     end_id = minigpt.load_portable(path).tokenizer.end_id
-    engine.start_slot(1, [5], Settings(), 0, biases={end_id: 100.0})
-    engine.start_slot(3, [], Settings(), 0, biases={end_id: -np.inf})
+    engine.start_slot(1, [5], TextSettings(), 0, biases={end_id: 100.0})
+    engine.start_slot(3, [], TextSettings(), 0, biases={end_id: -np.inf})
     results = [engine.step() for _ in range(3)]
     assert [result[1] for result in results] == [ENDED, NOTHING_NEW, NOTHING_NEW]
     assert all(result[3] >= 0 for result in results)
@@ -120,7 +120,7 @@ def test_choices_biases_and_penalties(tmp_path):
     banned = set(range(model.vocab_size)) - set(model.tokenizer.never_sampled_ids)
     biases = {token: float(np.sin(token)) for token in range(0, model.vocab_size, 2)}
     biases[max(banned)] = -np.inf
-    greedy = Settings(max_new_tokens=20, temperature=0.0)
+    greedy = TextSettings(max_new_tokens=20, temperature=0.0)
     prompt = [7, 8, 9]
     options = {"frequency_penalty": 0.7, "presence_penalty": -1.1, "records": True}
     engine.start_slot(2, prompt, greedy, 0, biases=biases, **options)
@@ -168,10 +168,10 @@ def test_descriptions_and_mean_latents(tmp_path):
 def test_errors(tmp_path):
     engine, path = opened(build(GPT_SHAPES["gpt2"]), tmp_path)
     for slot, ids, settings in (
-        (SLOTS, [3], Settings()),
-        (0, [10**6], Settings()),
-        (0, [3], Settings(banned_tokens=(10**6,))),
-        (0, [3] * 100, Settings(max_new_tokens=21)),
+        (SLOTS, [3], TextSettings()),
+        (0, [10**6], TextSettings()),
+        (0, [3], TextSettings(banned_tokens=(10**6,))),
+        (0, [3] * 100, TextSettings(max_new_tokens=21)),
     ):
         with pytest.raises(UserError):
             engine.start_slot(slot, ids, settings, 0)
@@ -180,5 +180,5 @@ def test_errors(tmp_path):
     with pytest.raises(UserError):
         opened(build({"kind": "encoder_decoder", **PAIR_SHAPES["paper"]}), tmp_path)
     # The batch goes on after errors.
-    engine.start_slot(0, [3] * 100, Settings(max_new_tokens=20), 0)
+    engine.start_slot(0, [3] * 100, TextSettings(max_new_tokens=20), 0)
     assert one_step(engine) >= ENDED

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minigpt.targets.gguf.instance import Engine, EngineError
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

@@ -16,7 +16,7 @@ import pytest
 import wasmtime
 
 import minigpt
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import UserError
 from minigpt.targets.gguf import instance
 from minigpt.targets.gguf.instance import Engine
@@ -76,7 +76,7 @@ def generate_and_score(engine: Engine) -> None:
     )
     ids = engine.encode(TEXT)[0][:IDS]
     assert len(ids) and ids.min() >= 0 and ids.max() < vocab_size
-    engine.set_sampling(Settings(**SAMPLING, banned_tokens=ids[:1].tolist()), 7)
+    engine.set_sampling(TextSettings(**SAMPLING, banned_tokens=ids[:1].tolist()), 7)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     if is_gpt:
         engine.start(ids, NEW)
@@ -280,7 +280,7 @@ def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
         calls = [lambda: other([3], 2), lambda: start([], 2), lambda: start([3] * 9, 2)]
     for token in (-1, vocab_size, 2**31 - 1):
         with pytest.raises(UserError):
-            engine.set_sampling(Settings(banned_tokens=[token]), 0)
+            engine.set_sampling(TextSettings(banned_tokens=[token]), 0)
         with pytest.raises(UserError):
             start([3, token], 2)
     for call in calls:

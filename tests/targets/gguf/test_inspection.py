@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config.sampling import Settings
+from minigpt.config.sampling import TextSettings
 from minigpt.targets.gguf.instance import EngineError
 from tests.targets.gguf.looking import GUESSES, Inspector, look_inside, look_inside_pairs, softmax
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
@@ -64,7 +64,7 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
     model, inspector = minigpt.load_portable(path), Inspector(path)
     (expected,) = model.samples("Ana sat", 30, seed=2)
     ids = built.tokenizer.encode("Ana sat").tolist()
-    banned = Settings(banned_tokens=built.tokenizer.never_sampled_ids)
+    banned = TextSettings(banned_tokens=built.tokenizer.never_sampled_ids)
     inspector.engine.set_sampling(banned, 2)
     inspector.open(ids)
     inspector.inspect(1, 4)

@@ -20,7 +20,7 @@ from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import WeightsType
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.mixed_lines import code, scraps

@@ -11,8 +11,9 @@ from minigpt.models import GPT, build_gpt
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.targets.targets import target_named
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import code, scraps
 from tests.settings import tokenizer_config

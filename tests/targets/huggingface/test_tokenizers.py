@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
-from minigpt.tokenizers import load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import code, scraps
@@ -110,7 +110,7 @@ def test_added_tokens_with_every_flag(name, qwen3, tmp_path):
     parts = [*FLAGGED, END, "  ", "word", *" \naxé\u0301_\u200d!1"]
     check(ours, theirs, joined(parts, 4000, 6) + code(200, 7) + scraps(500, 8))
     ours.save(tmp_path / "saved")
-    opened = load_tokenizer(tmp_path / "saved")
+    opened = Tokenizer.load(tmp_path / "saved")
     assert opened.fingerprint() == ours.fingerprint()
     assert opened.added == ours.added and opened.pieces == ours.pieces
     # Written back with the same flags and ids.

@@ -7,7 +7,7 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.targets.huggingface.folders import import_run
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from tests.mixed_lines import code, scraps
 from tests.targets.gguf.models import gpt2_tokenizer
 from tests.targets.huggingface.folders import write_model
@@ -44,7 +44,7 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_
     tokenizer = gpt2_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
     if vocab_size == 1200:
         config = load_config({"tokenizer": {"vocab_size": vocab_size}}).tokenizer
-        tokenizer = minigpt.tokenizers.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
+        tokenizer = minigpt.tokenizers.kinds.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
     pair(SIZES[name], tokenizer, tmp_path / "folder")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
     lines = code(1000, 10) + scraps(3000, 11) + ["", " ", "[PAD][UNK] <end><unk> <0x41>"]

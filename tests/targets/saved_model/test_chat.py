@@ -10,7 +10,7 @@ from minigpt.targets.huggingface.chat_template import chat_format
 from minigpt.targets.opened_model import opened_model
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.targets.targets import target_named
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import nothing_compiled
 from tests.settings import tokenizer_config
 from tests.targets.huggingface.test_chat_template import CHATML, TURNS, chatml_tokenizer

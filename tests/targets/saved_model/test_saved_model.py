@@ -15,7 +15,8 @@ from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.targets.saved_model.modules import build_text_module
-from minigpt.tokenizers import learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 
@@ -245,7 +246,7 @@ def test_keras_export(tiny_run, opened, tmp_path):
     np.testing.assert_array_equal(model(ids), opened.logits(ids))
     with zipfile.ZipFile(tmp_path / "new.keras") as archive:
         archive.extractall(tmp_path)
-    tokenizer = load_tokenizer(tmp_path / "minigpt_tokenizer")
+    tokenizer = Tokenizer.load(tmp_path / "minigpt_tokenizer")
     assert tokenizer.fingerprint() == tiny_run.load_tokenizer().fingerprint()
 
 

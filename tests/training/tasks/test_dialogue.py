@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.corpus.token_store import open_corpus
-from minigpt.tokenizers.chat import answers
+from minigpt.tokenizers.chat_format import answers
 from tests.conftest import tiny_settings
 from tests.run_files import records
 

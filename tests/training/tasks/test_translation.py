@@ -11,7 +11,7 @@ from minigpt.config import EncoderDecoderConfig
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.models import build_model
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import pair_settings, tiny_settings
 from tests.settings import tokenizer_config
 

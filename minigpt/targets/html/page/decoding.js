@@ -13,7 +13,7 @@ class Vocabulary {
     this.startId = key("start_id") ?? this.endId;
     this.unknownId = key("unknown_id");
     const chat = key("chat");
-    this.chat = chat && JSON.parse(chat); /* a ChatFormat of minigpt/tokenizers/chat.py; null without dialogues */
+    this.chat = chat && JSON.parse(chat); /* a ChatFormat of minigpt/tokenizers/chat_format.py; null without dialogues */
     /* The names that the engine finds in a text as special tokens. A file without them has no such key. */
     const names = key("added") ?? [];
     let from = 0;

@@ -1,6 +1,6 @@
 // A model that was trained on dialogues: questions and answers in place of one text.
 
-/* The roles that a message of each role may follow; "" is the beginning. As in minigpt/tokenizers/chat.py. */
+/* The roles that a message of each role may follow; "" is the beginning. As in minigpt/tokenizers/chat_format.py. */
 const BEFORE_ROLE = { system: [""], user: ["", "system", "assistant"], assistant: ["user"] };
 const ROLE_NAMES = { system: "System", user: "You", assistant: "Model" };
 

@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.generation.beam_search import beam_search
-from minigpt.generation.loop import decode, initial_state, is_unfinished, new_ids, padded
+from minigpt.generation.decoding_loop import decode, initial_state, is_unfinished, new_ids, padded
 from minigpt.generation.sampling import ban
 from minigpt.generation.step_models import newest_tokens
 from minigpt.models import EncoderDecoder
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 
 # Targets that are decoded together: larger batches are hardly faster.
 BATCH_ROWS = 256

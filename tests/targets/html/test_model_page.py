@@ -20,7 +20,7 @@ from minigpt.errors import UserError
 from minigpt.runs.records import append_lines
 from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
-from minigpt.targets.html import writing
+from minigpt.targets.html import model_page
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.models import GPT_SHAPES, build
 
@@ -147,7 +147,7 @@ def test_the_training_text(tiny_run, tmp_path, monkeypatch):
     text = bz2.decompress(Page(page).files("training-text")["text"]).decode()
     corpus = open_run_corpus(tiny_run)
     assert Page(page).facts["training_text_bytes"] == len(text.encode())
-    documents = text.split(writing.END_OF_DOCUMENT)
+    documents = text.split(model_page.END_OF_DOCUMENT)
     assert len(documents) == corpus.train.documents
     assert sum(len(document.encode()) for document in documents) == corpus.train.bytes
     ids = corpus.train.ids.tolist()
@@ -158,7 +158,7 @@ def test_the_training_text(tiny_run, tmp_path, monkeypatch):
     assert not Page(plain).files("training-text")
     with pytest.raises(UserError, match="format = 'gguf': cannot contain the training text"):
         minigpt.export_run(tiny_run, "gguf", tmp_path / "model.gguf", with_text=True)
-    monkeypatch.setattr(writing, "_MOST_TEXT", 100)
+    monkeypatch.setattr(model_page, "_MOST_TEXT", 100)
     with pytest.raises(UserError, match=r"its training text has .* a page holds at most 100"):
         minigpt.export_run(tiny_run, "html", tmp_path / "large.html", with_text=True)
     assert not (tmp_path / "large.html").exists()
@@ -272,9 +272,9 @@ def test_the_training_text_of_dialogues(monkeypatch):
     parts = [[*ids, tokenizer.end_id] for ids in tokenizer.encode_dialogues(dialogues)]
     part = SimpleNamespace(ids=np.concatenate(parts), bytes=0)
     corpus = SimpleNamespace(train=part, tokenizer=tokenizer)
-    monkeypatch.setattr(writing, "known_run_corpus", lambda run: corpus)
-    text = writing.training_text(SimpleNamespace())
-    assert text.split(writing.END_OF_DOCUMENT) == ["Be Ana.", *texts, *texts[:2]]
+    monkeypatch.setattr(model_page, "known_run_corpus", lambda run: corpus)
+    text = model_page.training_text(SimpleNamespace())
+    assert text.split(model_page.END_OF_DOCUMENT) == ["Be Ana.", *texts, *texts[:2]]
 
 
 def test_what_is_known_of_dialogues(tmp_path):

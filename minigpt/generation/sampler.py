@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config.sampling import DISTRIBUTION, Settings
+from minigpt.config.sampling import DISTRIBUTION, TextSettings
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation.base import Sample
+from minigpt.generation.base_models import Sample
 from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
-from minigpt.generation.loop import DecodeState, padded
+from minigpt.generation.decoding_loop import DecodeState, padded
 from minigpt.generation.prompts import Prompt
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
@@ -45,7 +45,7 @@ class Sampler:
         self,
         decoder: Decoder,
         tokenizer: Vocabulary,
-        sampling: Settings,
+        sampling: TextSettings,
         controls: Controls | None = None,
     ) -> None:
         self.decoder = decoder

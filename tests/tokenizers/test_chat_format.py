@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from minigpt.errors import UserError
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.chat import ChatFormat, answers, check_messages, find
+from minigpt.tokenizers.chat_format import ChatFormat, answers, check_messages, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.word import WordTokenizer
 

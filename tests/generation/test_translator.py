@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from minigpt.generation.translation import Translator
+from minigpt.generation.translator import Translator
 from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
 
 START, END = 1, 2

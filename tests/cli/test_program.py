@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from minigpt import __version__
-from minigpt.cli.app import build_app
+from minigpt.cli.program import build_app
 from minigpt.config import load_config, shipped_configs
 from tests.cli.running import called, minigpt
 
@@ -22,7 +22,7 @@ def run_without_tensorflow(*arguments) -> str:
     """Runs a command in a new process and returns its output; checks what it has imported."""
     code = (
         "import contextlib, sys\n"
-        "from minigpt.cli.app import run_command\n"
+        "from minigpt.cli.program import run_command\n"
         "with contextlib.suppress(SystemExit):\n"
         "    run_command()\n"
         "sys.exit(', '.join({'tensorflow', 'keras'} & sys.modules.keys()) or None)"

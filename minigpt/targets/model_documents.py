@@ -13,7 +13,7 @@ import minigpt
 from minigpt.targets.targets import ExportSource, Opened
 
 if TYPE_CHECKING:
-    from minigpt.tokenizers import Tokenizer
+    from minigpt.tokenizers.base import Tokenizer
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
 Caches = dict[str, np.ndarray]
@@ -54,13 +54,13 @@ def documents(source: ExportSource, weights: str) -> dict[str, bytes]:
 
 def saved_tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
     """Returns the tokenizer whose files, as minigpt saves them, are in `TOKENIZER_FOLDER`."""
-    from minigpt.tokenizers import load_tokenizer
+    from minigpt.tokenizers.base import Tokenizer
 
     with tempfile.TemporaryDirectory() as folder:
         for name, data in files.items():
             if name.startswith(TOKENIZER_FOLDER):
                 (Path(folder) / Path(name).name).write_bytes(data)
-        return load_tokenizer(Path(folder))
+        return Tokenizer.load(Path(folder))
 
 
 class DocumentedTokenizer:

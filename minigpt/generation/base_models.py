@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config.sampling import Settings, settings_of
+from minigpt.config.sampling import TextSettings, settings_of
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
@@ -25,7 +25,7 @@ from minigpt.generation.prompts import (
     seeds_of,
     unknown_tokens_message,
 )
-from minigpt.tokenizers.chat import Messages
+from minigpt.tokenizers.chat_format import Messages
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class BaseTextModel(ModelWithTokenizer):
 
     def _checked(
         self, max_new_tokens: int, given: dict[str, Any]
-    ) -> tuple[Settings, Controls | None]:
+    ) -> tuple[TextSettings, Controls | None]:
         """Returns the checked settings, and what changes the logits, if anything does."""
         process, bias = given.pop("logits_processor", None), given.pop("logit_bias", None)
         controls = None
@@ -280,7 +280,7 @@ class BaseTextModel(ModelWithTokenizer):
         self._check(settings)
         return settings, controls
 
-    def _check(self, settings: Settings) -> None:
+    def _check(self, settings: TextSettings) -> None:
         """Raises a `UserError` if the model does not have a setting."""
 
     @abc.abstractmethod

@@ -1,0 +1,72 @@
+"""How often the files of a text are read before the first step."""
+
+import gzip
+import sys
+from collections import Counter
+
+import pytest
+
+from minigpt.config import load_config
+from minigpt.corpus import sources
+from minigpt.corpus.token_store import open_corpus
+from minigpt.training.start import new_training
+
+LINES = [f"Ana sat on hill {number} and ate figs.\n" for number in range(400)]
+ROWS = "".join(f'{{"text": "{line.strip()}"}}\n' for line in LINES)
+FILES = {
+    "book.txt": "".join(LINES).encode(),
+    "book.txt.gz": gzip.compress("".join(LINES).encode()),
+    "rows.jsonl": ROWS.encode(),
+    "rows.json": f"[{','.join(ROWS.splitlines())}]".encode(),
+    "rows.csv": f"text\n{''.join(LINES)}".encode(),
+}
+opened: Counter[str] | None = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def count_opened_files():
+    """Counts the files that Python opens. An audit hook cannot be removed."""
+
+    def count(event, arguments):
+        if event == "open" and opened is not None:
+            opened[str(arguments[0])] += 1
+
+    sys.addaudithook(count)
+
+
+@pytest.fixture
+def opens(cache):
+    global opened
+    opened = Counter()
+    yield opened
+    opened = None
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_text_is_read_once_before_the_first_step(name, tmp_path, opens):
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    opens.clear()
+    start = new_training(load_config(None, text=[str(path)]), [], tmp_path / "run", None)
+    corpus = start.open_corpus()
+    assert opens[str(path)] == 1
+    assert corpus.train.bytes + corpus.val.bytes >= 0.9 * len("".join(LINES))
+    # A second run reads it once, too, and no tokens are made again.
+    again = new_training(load_config(None, text=[str(path)]), [], tmp_path / "run", None)
+    assert again.open_corpus().from_cache and opens[str(path)] == 2
+    # So does a run that is resumed, which needs the hash.
+    reopened = open_corpus(again.config.data, again.config.tokenizer)
+    assert reopened.fingerprint == corpus.fingerprint and opens[str(path)] == 3
+
+
+def test_a_large_text_is_read_again_for_its_documents(tmp_path, opens, monkeypatch):
+    path = tmp_path / "book.txt"
+    path.write_bytes(FILES["book.txt"])
+    small = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
+    monkeypatch.setattr(sources, "IN_MEMORY", 1000)
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "other"))
+    opens.clear()
+    large = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
+    assert opens[str(path)] == 2
+    assert large.fingerprint == small.fingerprint
+    assert (large.train.ids == small.train.ids).all() and (large.val.ids == small.val.ids).all()
