@@ -1,8 +1,4 @@
-"""Certificates: how an exported model compares with the run it was made from.
-
-An export is opened as its users open it, and compared with the best model of the run on text that the run
-has not been trained on. docs/certificates.md describes the comparison and its limits.
-"""
+"""Certificates: how an export, opened as its users open it, compares with its run."""
 
 import datetime
 import hashlib
@@ -116,39 +112,32 @@ def certify(
 
 
 def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
-    """Returns the measurements that are outside the tolerance, one line each.
-
-    Args:
-      measured: what `compare` returns.
-      tolerance: the limits.
-    """
-    found = []
+    """Returns the measurements of `compare` that are outside the tolerance, one line each."""
     logits, bits, greedy = measured["logits"], measured["bits_per_byte"], measured["greedy"]
-    share = tolerance.logits
-    largest = max(1.0, logits["largest_of_source"]) if logits else 1.0
-    limit = math.inf if share is None else share * largest
-    gap_limit = 2 * limit if logits or tolerance.gap is None else tolerance.gap
-    if answers := measured.get("answers") if share else None:
-        different = answers["questions"] - answers["same"]
-        if different > max(1, _DIFFERENT_ANSWERS * answers["questions"]):
-            found.append(f"{different} of {answers['questions']} answers are not those of the run")
-    if logits and logits["largest_difference"] is None:
+    tokenizer, answers = measured["tokenizer"], measured.get("answers")
+    limit, gap_limit = math.inf, tolerance.gap
+    if tolerance.logits:
+        limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
+    if logits or gap_limit is None:
+        gap_limit = 2 * limit
+    found = []
+    different = answers["questions"] - answers["same"] if answers and tolerance.logits else 0
+    if answers and different > max(1, _DIFFERENT_ANSWERS * answers["questions"]):
+        found.append(f"{different} of {answers['questions']} answers are not those of the run")
+    if logits and (largest := logits["largest_difference"]) is None:
         found.append("logits are nan or infinite")
-    elif logits and logits["largest_difference"] > limit:
-        largest = logits["largest_difference"]
+    elif logits and largest > limit:
         found.append(f"logits differ by up to {largest:.3g}; should be at most {limit:.3g}")
-    if greedy["second_largest_gap"] is None or greedy["second_largest_gap"] > gap_limit:
-        same = f"{greedy['same_texts']} of {greedy['prompts']}"
-        found.append(
-            f"only {same} greedy continuations are the same, and the others are less probable"
+    if (gap := greedy["second_largest_gap"]) is None or gap > gap_limit:
+        same = (
+            f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same"
         )
+        found.append(f"{same}, and the others are less probable")
     if bits and (bits["relative_difference"] or 0.0) > tolerance.bits_per_byte:
-        found.append(
-            f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
-            f"most {tolerance.bits_per_byte:.2%}"
-        )
-    if different := measured["tokenizer"]["lines"] - measured["tokenizer"]["same"]:
-        found.append(f"{different} of {measured['tokenizer']['lines']} lines have other tokens")
+        both = f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}"
+        found.append(f"{both}; should differ by at most {tolerance.bits_per_byte:.2%}")
+    if different := tokenizer["lines"] - tokenizer["same"]:
+        found.append(f"{different} of {tokenizer['lines']} lines have other tokens")
     return found
 
 

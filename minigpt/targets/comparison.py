@@ -47,7 +47,7 @@ class Material:
     """The text and the prompts on which an export and its source are compared.
 
     Attributes:
-      origin: "held-out text of the run", or "bundled stories" if the run's text is not available.
+      origin: what the text is.
       windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
       sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
@@ -95,11 +95,7 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
 
 
 def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
-    """Returns material from the held-out pairs of a run.
-
-    Raises:
-      UserError: the pairs are not available any more.
-    """
+    """Returns material from the held-out pairs of a run."""
     ids = _held_out(run)
     if ids is None:
         raise UserError(ArgumentProblem("run", run.path, "its pairs have changed, or are missing"))
@@ -149,10 +145,6 @@ def _pieces(ids: np.ndarray, tokenizer: Tokenizer, number: int, length: int) -> 
 def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
     """Measures how an export differs from its source.
 
-    Args:
-      source: the model it was made from.
-      export: the exported model.
-      material: the text.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
       and `answers` of a model for dialogues.
@@ -181,10 +173,8 @@ def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any
 
 def _check_size(name: str, export: int, run: int) -> None:
     if export != run:
-        problem = (
-            f"the export has {name} = {export}, the run {run}; should be an export of this run"
-        )
-        raise UserError(problem)
+        sizes = f"the export has {name} = {export}, the run {run}"
+        raise UserError(f"{sizes}; should be an export of this run")
 
 
 def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
@@ -264,16 +254,13 @@ def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any
 def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tuple[bool, float]]:
     """Judges greedy texts of an export by the logits of its source, which generates nothing.
 
-    Args:
-      source: the model.
-      material: the prompts. A text of fewer than `new_tokens` tokens is followed by an end token; what is
-        beyond them, or beyond the context, is not judged.
-      texts: the continuations, or translations.
+    A text of fewer than `new_tokens` tokens is followed by an end token. What is beyond them, or beyond the
+    context, is not judged.
+
     Returns:
       For each text: whether the source certainly generates it, because each token is the only most probable
-      one after those before it; and how far a token is from being the most probable one: the largest
-      difference between the largest logit and the logit of the token. If two tokens are almost equally
-      probable, an export may choose the other one.
+      one after those before it; and the largest difference between the largest logit and the logit of a
+      token. If two tokens are almost equally probable, an export may choose the other one.
     """
     assert source.logits and source.decode
     end, start_id, max_len = material.end_id, material.start_id, material.max_len

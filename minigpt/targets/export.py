@@ -21,16 +21,15 @@ def write_export(
     run: "Run", format: str, output: Path, weights: str, certificate: bool, with_text: bool
 ) -> dict[str, Any] | None:
     """Exports a run as `minigpt.export_run`, without writing the report of the run."""
-    if not isinstance(format, str) or format not in TARGETS:
+    if format not in TARGETS:
         raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
     target = target_named(format)
-    if not isinstance(weights, str) or weights not in target.weights:
+    if weights not in target.weights:
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     if with_text and not target.holds_text:
-        raise UserError(
-            ArgumentProblem("format", format, "cannot contain the training text; should be html")
-        )
+        problem = "cannot contain the training text; should be html"
+        raise UserError(ArgumentProblem("format", format, problem))
     target.check_packages()
     source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
@@ -47,9 +46,7 @@ def write_export(
 
         found = certificates.certify(unfinished, source, target)
         if found["problems"]:
-            raise UserError(
-                *(ArgumentProblem("format", format, problem) for problem in found["problems"])
-            )
+            raise UserError(*(ArgumentProblem("format", format, p) for p in found["problems"]))
         place = unfinished if target.is_folder else output
         certificates.write_certificate(certificates.certificate_path(place), found)
     certificates.record_certificate(run, output, found)
@@ -57,11 +54,7 @@ def write_export(
 
 
 def check_output(output: Path, is_folder: bool) -> None:
-    """Checks that an export would replace nothing.
-
-    Raises:
-      UserError: `output` exists, and is not an empty folder if `is_folder`.
-    """
+    """Raises a `UserError` if an export would replace something: only an empty folder may be there."""
     if not output.exists() or (is_folder and output.is_dir() and not any(output.iterdir())):
         return
     problem = f"exists; should be a new {'or empty directory' if is_folder else 'file'}"
@@ -70,11 +63,7 @@ def check_output(output: Path, is_folder: bool) -> None:
 
 @contextmanager
 def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
-    """Yields an empty folder, or the path of a file, that becomes `output` if no exception is raised.
-
-    Raises:
-      UserError: there is an `output`, or it cannot be written.
-    """
+    """Yields an empty folder, or the path of a file, that becomes `output` if no exception is raised."""
     write: Any = atomic_folder if is_folder else atomic_file
     try:
         check_output(output, is_folder)

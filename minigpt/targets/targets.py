@@ -45,8 +45,7 @@ class Tolerance:
     """How much an export with one kind of weights may differ from its source.
 
     Attributes:
-      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller; or
-        None.
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller.
       bits_per_byte: largest relative difference of the bits per byte.
       gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
         of the logits.
@@ -68,9 +67,7 @@ TOLERANCES = {
 class ExportSource:
     """A run, and its best model and tokenizer, which are loaded when they are first needed.
 
-    Args:
-      run: the run.
-      with_text: whether the export contains the training text, in a format that `holds_text`.
+    `with_text`: whether the export contains the training text, in a format that `holds_text`.
     """
 
     def __init__(self, run: "Run", with_text: bool = False) -> None:
@@ -83,7 +80,7 @@ class ExportSource:
 
     @property
     def gpt(self) -> "GPT":
-        """The model, for formats that support only decoders."""
+        """The model, for formats with `only_gpt`."""
         return cast("GPT", self.model)
 
     @cached_property
@@ -159,12 +156,8 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        """Writes the best model of a run that has no `problem`.
+        """Writes the best model of a run that has no `problem` to an empty folder, or as a new file.
 
-        Args:
-          source: the run.
-          path: an empty folder, or the path of a new file.
-          weights: how matrices are stored, one of `weights`.
         Raises:
           UserError: the run has no model.
           OSError: a file cannot be written.
@@ -195,11 +188,7 @@ def target_named(name: str) -> Target:
 
 
 def target_of(path: Path) -> Target:
-    """Returns the target of an exported file or folder, from what it contains.
-
-    Raises:
-      UserError: nothing is there, or it has no known format.
-    """
+    """Returns the target of an exported file or folder; a `UserError` if it has no known format."""
     beginning = b""
     if not path.is_dir():
         try:

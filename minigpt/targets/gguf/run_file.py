@@ -33,11 +33,11 @@ def write_run_file(
     weights: Sequence[np.ndarray] | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a model of a run as a portable file, whole or not at all.
+    """Writes a model of a run as a portable file, whole or not at all. An existing file is replaced.
 
     Args:
       run: the run.
-      path: the file; an existing one is replaced.
+      path: the file.
       weights_type: how matrices are stored.
       weights: the values of `model.weights`; None: those of the best model, which is read.
       record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the weights, as far as they are known;
@@ -58,13 +58,9 @@ def write_run_file(
 
 
 def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
-    """Writes the model of a checkpoint as a portable file, whole or not at all.
+    """Writes the model of a checkpoint, as `write_run_file`.
 
     Imports TensorFlow only for a run with `training.lora_rank`.
-
-    Raises:
-      UserError: the arrays of the checkpoint do not fit the model.
-      OSError: the file cannot be written.
     """
     if run.config.training.lora_rank is None:
         weights = _weights_of(checkpoint.arrays)
@@ -72,8 +68,7 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
         # Through the package, which hides TensorFlow's log.
         _ = minigpt.load
         weights = run.load_model(checkpoint).get_weights()
-    progress = checkpoint.progress
-    record = {"step": progress.step, "epoch": progress.epoch}
+    record = {"step": checkpoint.progress.step, "epoch": checkpoint.progress.epoch}
     write_run_file(run, path, weights=weights, record=record)
 
 

@@ -14,14 +14,7 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
-from minigpt.runs.records import (
-    count,
-    interval_lines,
-    number,
-    numbers,
-    read_lines,
-    spread,
-)
+from minigpt.runs.records import count, interval_lines, number, numbers, read_lines, spread
 from minigpt.runs.run import Run, known_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
@@ -40,10 +33,9 @@ _MOST_TEXT = 50_000_000
 _MOST_POINTS = 200
 # Epochs whose samples are shown, and samples in which copied passages are.
 _MOST_SAMPLES, _MOST_MEASURED = 100, 30
-_BASELINES = (
-    *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
-    "ppmd_bits_per_byte",
-)
+# Nats per token; bits per byte.
+_BASELINES = ("uniform", "unigram")
+_COUNTED = ("ngram_bits_per_byte", "byte_ngram_bits_per_byte", "ppmd_bits_per_byte")
 
 
 def training_text(run: Run) -> str:
@@ -74,9 +66,6 @@ def write_page(
       output: the file.
       weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
       text: the training text, if the page should contain it; see `training_text`.
-    Raises:
-      UserError: the run has no model.
-      OSError: the file cannot be written.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
@@ -102,7 +91,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     if memorization := analysis.memorization.get("best"):
         memorization = replace(memorization, samples=memorization.samples[:_MOST_MEASURED])
     # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
-    compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
+    compared = _BASELINES if model.tokenizer.chat else _BASELINES + _COUNTED
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],

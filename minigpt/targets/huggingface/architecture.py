@@ -57,14 +57,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
 class Architecture(abc.ABC):
     """An architecture: its config.json and its tensors, in both directions.
 
-    The objects have no state. Names of tensors omit `prefix`.
+    Names of tensors omit `prefix`.
 
     Attributes:
       name: in messages.
       model_type: in config.json.
       class_name: in transformers.
       block: the value of `model.block`.
-        prefix: of all tensors except the head.
+      prefix: of all tensors except the head.
       tokens: the name of the token table.
       fixed: settings in config.json with the only value that is supported, which is also their default.
       vocab_size, end_id: the values of `vocab_size` and `eos_token_id` if config.json does not have them.
@@ -90,13 +90,11 @@ class Architecture(abc.ABC):
     def read_config(
         self, content: Mapping[str, Any], path: Path
     ) -> tuple[GPTConfig, int, int | None]:
-        """Reads config.json.
+        """Returns the description of a model, V, and the id of its end token, None if there is none.
 
         Args:
           content: the JSON object.
           path: the file, for messages.
-        Returns:
-          The description of the model; V; and the id of the end token, None if config.json has none.
         Raises:
           UserError: a setting is not supported; one problem for every setting.
         """
@@ -203,12 +201,6 @@ class Architecture(abc.ABC):
             problems.append("train with model.standard_parts = true")
         return problems
 
-    def tensor_shapes(
-        self, config: TransformerConfig, vocab_size: int
-    ) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every tensor."""
-        return {name: shape for name, (shape, _) in self.layout(config, vocab_size).items()}
-
     def assign(self, model: GPT, read: Callable[[str], np.ndarray]) -> None:
         """Copies tensors, which `read` returns by their names, into a model of this architecture."""
         for names, variable in self.variables(model):
@@ -220,10 +212,9 @@ class Architecture(abc.ABC):
 
         A bias that the model does not have is zero.
         """
-        shapes = self.tensor_shapes(model.config, model.vocab_size)
-        written = {}
+        layout, written = self.layout(model.config, model.vocab_size), {}
         for names, variable in self.variables(model):
-            widths = [shapes[name][0 if self.is_transposed(name) else -1] for name in names]
+            widths = [layout[name][0][0 if self.is_transposed(name) else -1] for name in names]
             whole = np.zeros(sum(widths), "float32") if variable is None else np.array(variable)
             parts = np.split(whole, np.cumsum(widths)[:-1], axis=-1)
             for name, part in zip(names, parts, strict=True):

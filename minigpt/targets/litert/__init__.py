@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.targets.model_documents import Caches, DocumentedTokenizer, documents, opened_step
+from minigpt.targets.model_documents import (
+    CachedStep,
+    Caches,
+    DocumentedTokenizer,
+    documents,
+    opened_step,
+)
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 if TYPE_CHECKING:
@@ -90,8 +96,6 @@ def _save(model: "GPT", folder: str) -> None:
     """Saves the signatures. From a plain tf.Module, the converter would make a file without weights."""
     import keras
     import tensorflow as tf
-
-    from minigpt.targets.cached_step import CachedStep
 
     step = CachedStep(model)
     tokens, last = prefill_tokens(step.model.max_len), tf.TensorSpec([1], tf.int32, "last")

@@ -40,11 +40,6 @@ class SavedModel(Target):
         return (path / "saved_model.pb").is_file()
 
     def open(self, path: Path) -> Opened:
-        """Opens the signatures `tokenize`, `logits` and `serving_default`.
-
-        Raises:
-          UserError: it has other signatures.
-        """
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  # Registers the operations of the tokenizers.
 
@@ -62,11 +57,9 @@ class SavedModel(Target):
             for token_ids, source_ids in zip(texts, sources, strict=True):
                 inputs = {"token_ids": token_ids[None]}
                 if source_ids is not None:
-                    inputs = {
-                        "source_ids": source_ids[None],
-                        "source_lengths": np.array([len(source_ids)], np.int32),
-                        "target_ids": token_ids[None],
-                    }
+                    lengths = np.array([len(source_ids)], np.int32)
+                    inputs = {"source_ids": source_ids[None], "source_lengths": lengths}
+                    inputs["target_ids"] = token_ids[None]
                 yield _logits(signatures["logits"], inputs)
 
         def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
