@@ -32,8 +32,7 @@ def sweep(
     """Trains a run for each combination of values of settings, and compares them in a report.
 
     Each run is trained by a process of its own, which prints as `minigpt train` does. The same call
-    continues a sweep that was interrupted: finished runs are kept, the others are resumed. Progress goes
-    through `logging`.
+    continues a sweep that was interrupted: finished runs are kept, the others are resumed.
 
     Args:
       values: setting → its values, such as `{"training.learning_rate": [1e-3, 4e-3]}`.
@@ -91,9 +90,10 @@ def _trials(
     values: Mapping[str, Sequence[Any]], config: str | Path | None, output: Path, text: list[str]
 ) -> dict[Path, list[str]]:
     """Returns the run directory of each combination of values, and its settings; checks all of them."""
-    problems = [f"{n} = []: should have at least one value" for n, v in values.items() if not v]
-    if not values:
-        problems.append(ArgumentProblem("values", values, "should name at least one setting"))
+    problems: list[str] = []
+    if not values or not all(values.values()):
+        problem = "should name at least one setting, each with at least one value"
+        problems.append(ArgumentProblem("values", values, problem))
     with gathering(problems):
         # A folder of runs may exist.
         if is_run(output) or not output.is_dir():
@@ -101,13 +101,11 @@ def _trials(
     found: dict[Path, list[str]] = {}
     for chosen in itertools.product(*values.values()):
         settings = {name: _written(value) for name, value in zip(values, chosen, strict=True)}
-        # Those with a single value too, so that values can be added later.
+        # Also those with a single value, so that values can be added later.
         named = ",".join(f"{n.partition('.')[2]}={v}" for n, v in settings.items())
         path = output / (re.sub(r"[^\w.,=+-]", "_", named)[:200] or "run")
         if path in found:
-            problems.append(
-                f"{path}: two runs; a value is given twice, or two differ in signs like /"
-            )
+            problems.append(f"{path}: two runs have this name; is a value given twice?")
         found[path] = [f"{name}={value}" for name, value in settings.items()]
         with gathering(problems):
             checked = load_new_config(config, found[path], text)

@@ -14,6 +14,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import stories
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import bits_per_byte
+from minigpt.runs.records import number
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.targets import Opened
 from minigpt.tokenizers.base import Tokenizer
@@ -48,7 +49,7 @@ class Material:
 
     Attributes:
       origin: what the text is.
-      windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
+      windows: about `TOKENS` targets in all: int32[T + 1], T ≤ max_len.
       sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
       prompts: up to `PROMPTS` sources, or pieces of the text.
@@ -187,34 +188,26 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
     both = source.logits(*given), export.logits(*given)
     for window, ours, theirs in zip(material.windows, *both, strict=True):
         _check_size("vocab_size", theirs.shape[1], ours.shape[1])
-        pair = [logits.astype(np.float32) for logits in (ours, theirs)]
+        ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
         # nan and inf count as the largest difference.
-        gap = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf)
+        gap = np.nan_to_num(np.abs(ours - theirs), nan=np.inf)
         difference = max(difference, float(gap.max()))
-        largest = max(largest, float(np.abs(pair[0]).max()))
-        same += int((pair[0].argmax(1) == pair[1].argmax(1)).sum())
-        losses += [_loss(logits, window[1:]) for logits in pair]
+        largest = max(largest, float(np.abs(ours).max()))
+        same += int((ours.argmax(1) == theirs.argmax(1)).sum())
+        losses += [_loss(logits, window[1:]) for logits in (ours, theirs)]
     bits = [bits_per_byte(loss / tokens, tokens, material.bytes) for loss in losses]
-    relative = abs(bits[1] - bits[0]) / bits[0] if bits[0] else np.nan
-    return {
-        "logits": {
-            "tokens": tokens,
-            "largest_difference": _finite(difference),
-            "largest_of_source": largest,
-            "same_most_probable": same / tokens,
-        },
-        "bits_per_byte": {
-            "tokens": tokens,
-            "source": _finite(bits[0]),
-            "export": _finite(bits[1]),
-            "relative_difference": _finite(relative),
-        },
+    logits = {
+        "largest_difference": number(difference),
+        "largest_of_source": largest,
+        "same_most_probable": same / tokens,
     }
-
-
-def _finite(value: float) -> float | None:
-    """Returns None for nan and inf, which JSON does not have."""
-    return float(value) if np.isfinite(value) else None
+    scores = {
+        "source": number(bits[0]),
+        "export": number(bits[1]),
+        "relative_difference": number(abs(bits[1] - bits[0]) / bits[0] if bits[0] else np.nan),
+    }
+    over = {"tokens": tokens}
+    return {"logits": over | logits, "bits_per_byte": over | scores}
 
 
 def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
@@ -225,7 +218,6 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
-    """Compares the continuations by the export with those by the source."""
     prompts, new_tokens = material.prompts, material.new_tokens
     theirs = export.continue_greedily(prompts, new_tokens)
     if export.gives_ids:
@@ -247,7 +239,7 @@ def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any
         "same_texts": sum(a == b for a, b in pairs),
         "same_before_first_difference": common / characters if characters else 1.0,
         # The second largest: one text may be split into other tokens than those that were generated.
-        "second_largest_gap": _finite(sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]),
+        "second_largest_gap": number(float(sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0])),
     }
 
 

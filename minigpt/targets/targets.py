@@ -95,13 +95,12 @@ class Opened:
     Attributes:
       encode: lines → the token ids of each.
       continue_greedily: (prompts, maximum number of new tokens) → the most probable continuation of each
-        prompt, or its translation, token by token: a text, or its ids if `gives_ids`.
+        prompt, or its translation: a text, or its ids if `gives_ids`.
       packages: the packages that read the format, for the versions in the certificate.
       weights: how matrices are stored. It decides the tolerance.
       max_len: the context; None if the export does not say it.
       logits: (texts, sources) → for each text, int32[T], the scores of every next token, float32[T, V]. The
-        source is that of a translation, int32[S], end token included; None for a text. None if the format
-        gives no logits.
+        source is that of a translation, int32[S], end token included, or None. None: the format has none.
       decode: (ids of a prompt, new ids) → the text that the new ids add, without the end token; None if
         only whole texts are read.
       gives_ids: whether continuations are ids. Libraries show bytes that are not UTF-8, which models also

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -137,11 +137,9 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
       TypeError: an argument has the wrong type.
     """
     output = as_path("output", output)
-    if isinstance(runs, Run | str | os.PathLike):
-        runs = [runs]
-    if not isinstance(runs, Iterable):
-        raise TypeError(f"`runs` must be a run, its path, or a list of these. Received: {runs!r}")
-    opened = [as_run(run) for run in runs]
+    opened = [
+        as_run(run) for run in ([runs] if isinstance(runs, Run | str | os.PathLike) else runs)
+    ]
     if not opened:
         raise ValueError("`runs` must contain at least one run.")
     compared = len(opened) > 1
@@ -161,9 +159,6 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
         replace_file(output, page.encode())
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
-        # Nobody names the report in the directory of a run.
-        if report["refreshes"]:
-            raise UserError(f"{output}: {problem}") from None
         raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
@@ -237,37 +232,27 @@ def samples_by_prompt(
     Returns:
       "prompt" or "source" and "reference", and "epochs": a list of {"epoch", "text"} in ascending order.
     """
-    # The number tells samples with the same prompt apart.
     groups: dict[tuple[str, int], dict[str, Any]] = {}
     seen: dict[tuple[float, str], int] = defaultdict(int)
-    written: dict[tuple[str, int], dict[float, str]] = defaultdict(dict)
     for record in read_lines(file):
         epoch = number(record.get("epoch"))
         cut = {name: text(record.get(name), _TEXT_CHARACTERS) for name in _NAMES}
         found = {name: value for name, value in cut.items() if value is not None}
         if epoch is None or epoch < 0 or "text" not in found:
             continue
-        name = found.get("source", found.get("prompt", ""))
-        key = (name, seen[epoch, name])
+        sample, name = found.pop("text"), found.get("source", found.get("prompt", ""))
+        # The number tells samples with the same prompt apart.
         seen[epoch, name] += 1
-        if key in groups or len(groups) < _MOST_PROMPTS:
-            group = {name: found[name] for name in _NAMES[:3] if name in found}
-            groups.setdefault(key, group)
-            written[key][epoch] = found["text"]
-    epochs = sorted({epoch for by_epoch in written.values() for epoch in by_epoch})
+        group = groups.setdefault((name, seen[epoch, name]), {**found, "epochs": {}})
+        group["epochs"][epoch] = sample
+    kept = list(groups.values())[:_MOST_PROMPTS]
+    epochs = sorted({epoch for group in kept for epoch in group["epochs"]})
     best = best_epoch if best_epoch in epochs else max(epochs, default=None)
     shown = {best} if only_best else {*spread(epochs, _MOST_SAMPLED_EPOCHS), best}
-    return [
-        {
-            **group,
-            "epochs": [
-                {"epoch": epoch, "text": written[key][epoch]}
-                for epoch in sorted(written[key])
-                if epoch in shown
-            ],
-        }
-        for key, group in groups.items()
-    ]
+    for group in kept:
+        samples = sorted(group["epochs"].items())
+        group["epochs"] = [{"epoch": e, "text": sample} for e, sample in samples if e in shown]
+    return kept
 
 
 _VALUE_CHARACTERS = 1000
@@ -293,10 +278,10 @@ def setting_rows(config: Config) -> list[dict[str, Any]]:
 def _defaults(config: Config, section: str) -> dict[str, Any]:
     """Returns the values of a section that sets nothing but what others follow from."""
     values: Section = getattr(config, section)
-    fields = type(values).model_fields
+    fields = type(values).model_fields.items()
     defaults = {
         key: field.get_default(call_default_factory=True)
-        for key, field in fields.items()
+        for key, field in fields
         if not field.is_required()
     }
     if isinstance(values, TransformerConfig):

@@ -85,7 +85,6 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     """Returns the facts about a run and its portable file as JSON values; null for what is not known."""
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
-    metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
     if memorization := analysis.memorization.get("best"):
@@ -99,12 +98,10 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
         "text": {
             "source": config.data.source,
             "description": recorded.get("text"),
-            "train_bytes": recorded.get("train_bytes"),
-            "train_tokens": recorded.get("train_tokens"),
-            "val_tokens": recorded.get("val_tokens"),
+            **{name: recorded.get(name) for name in ("train_bytes", "train_tokens", "val_tokens")},
             "license": config.data.license,
         },
-        "metrics": metrics,
+        "metrics": [numbers(record, record) for record in _of_epochs(run.metrics_file)],
         "baselines": numbers(baselines, compared) if any(baselines.values()) else None,
         "samples": _samples(run.samples_file),
         "memorization": asdict(memorization) if memorization else None,

@@ -72,9 +72,7 @@ class LiteRT(Target):
             if name not in ("token_ids", "position", "last")
         }
         with zipfile.ZipFile(path) as archive:
-            tokenizer = DocumentedTokenizer(
-                {name: archive.read(name) for name in archive.namelist()}
-            )
+            files = {name: archive.read(name) for name in archive.namelist()}
 
         def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
             found: dict[str, np.ndarray] = {}
@@ -89,7 +87,7 @@ class LiteRT(Target):
                 caches = {name: found[f"new_{name}"] for name in empty_caches}
             return found["logits"], caches
 
-        return opened_step(step, empty_caches, tokenizer, "ai-edge-litert")
+        return opened_step(step, empty_caches, DocumentedTokenizer(files), "ai-edge-litert")
 
 
 def _save(model: "GPT", folder: str) -> None:
