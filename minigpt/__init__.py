@@ -50,7 +50,6 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 _WITHOUT_KERAS = {
     "Config": "minigpt.config",
     "load_config": "minigpt.config",
-    "config_for_text": "minigpt.corpus.fit",
     "UserError": "minigpt.errors",
     "measure_memorization": "minigpt.insight.memorization",
     "write_report": "minigpt.insight.report.report",
@@ -64,6 +63,7 @@ _WITHOUT_KERAS = {
     "PortableTextModel": "minigpt.targets.gguf.text_model",
     "PortableTranslationModel": "minigpt.targets.gguf.text_model",
     "load_portable": "minigpt.targets.gguf.text_model",
+    "open_model": "minigpt.targets.open_model",
     "Tokenizer": "minigpt.tokenizers.base",
     "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
     "CharacterTokenizer": "minigpt.tokenizers.character",
@@ -91,6 +91,7 @@ _WITH_KERAS = {
     "EncoderDecoder": "minigpt.models",
     "import_run": "minigpt.targets.huggingface.folders",
     "TextGenerator": "minigpt.training.samples",
+    "config_for_text": "minigpt.training.start",
 }
 _MODULES = _WITHOUT_KERAS | _WITH_KERAS
 _lock = threading.RLock()

@@ -6,7 +6,6 @@ from minigpt.app import train as train
 from minigpt.app import verify as verify
 from minigpt.config import Config as Config
 from minigpt.config import load_config as load_config
-from minigpt.corpus.fit import config_for_text as config_for_text
 from minigpt.errors import UserError as UserError
 from minigpt.evaluation.scores import Evaluation as Evaluation
 from minigpt.evaluation.scores import PairEvaluation as PairEvaluation
@@ -35,12 +34,14 @@ from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextMod
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel
 from minigpt.targets.gguf.text_model import load_portable as load_portable
 from minigpt.targets.huggingface.folders import import_run as import_run
+from minigpt.targets.open_model import open_model as open_model
 from minigpt.tokenizers.base import Tokenizer as Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer as BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer as GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer as WordTokenizer
 from minigpt.training.samples import TextGenerator as TextGenerator
+from minigpt.training.start import config_for_text as config_for_text
 
 __version__: str
 __all__: list[str]

@@ -5,7 +5,6 @@ import io
 import os
 import sys
 
-from minigpt.environment import ignore_keras_settings, open_closed_streams
 from minigpt.interrupts import (
     INTERRUPTED,
     remember_interrupts,
@@ -14,12 +13,27 @@ from minigpt.interrupts import (
 )
 
 
+def open_closed_streams() -> None:
+    """Opens the null device for each standard stream that is closed.
+
+    Otherwise the next file that the program opens gets the stream's descriptor.
+    """
+    for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(descriptor, mode))  # noqa: SIM115
+
+
 def main() -> None:
     """Runs a command; Ctrl-C ends it at any moment with one line and status 130."""
     try:
         remember_interrupts()
         open_closed_streams()
-        ignore_keras_settings()
+        # Keras ignores KERAS_BACKEND; it neither finds nor writes a keras.json in what is no directory.
+        os.environ |= {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull}
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # A character that a terminal or a file cannot encode should not stop training.

@@ -1,4 +1,4 @@
-"""The process and its environment: standard streams, imports, Keras' settings, TensorFlow's log lines."""
+"""The process and its environment: imports, Keras' settings, TensorFlow's log lines."""
 
 import ctypes
 import importlib.util
@@ -103,27 +103,6 @@ def hide_tensorflow_log() -> Iterator[None]:
             _users -= 1
             if not _users:
                 _redirection.close()
-
-
-def open_closed_streams() -> None:
-    """Opens the null device for each standard stream that is closed.
-
-    Otherwise the next file that the program opens gets the stream's descriptor.
-    """
-    for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # The lowest free descriptor, which is this one.
-            os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, open(descriptor, mode))  # noqa: SIM115
-
-
-def ignore_keras_settings() -> None:
-    """Makes Keras ignore KERAS_BACKEND and keras.json. Call before Keras is imported."""
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    # Not a directory, so Keras neither finds nor writes a keras.json there.
-    os.environ["KERAS_HOME"] = os.devnull
 
 
 def program_name() -> str:

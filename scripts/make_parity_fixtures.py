@@ -17,7 +17,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.generation.sampling import SamplingSettings, sample
-from minigpt.tokenizers.continuation import ContinuationText
+from minigpt.tokenizers.vocabulary import ContinuationText
 from tests.generation.naive import newest_logits
 from tests.mixed_lines import scraps
 from tests.targets.gguf.golden import FILE, built_of

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic.fields import FieldInfo
 
 from minigpt.config import SECTIONS, TransformerConfig, load_config
-from minigpt.config.fit import settings_to_fit
+from minigpt.config.complete import settings_to_choose
 from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.config.schema import STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import SHA256_PATTERN, Section
@@ -270,7 +270,7 @@ def exceptions() -> str:
             for n, value in values.items()
         },
         *(
-            dict.fromkeys(settings_to_fit(load_config(given)), "chosen")
+            dict.fromkeys(settings_to_choose(load_config(given)), "chosen")
             for given in (files, pairs, tuning)
         ),
     ]

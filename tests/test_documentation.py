@@ -15,8 +15,8 @@ from typer.main import get_command
 
 import minigpt
 import minigpt.layers
+from minigpt.cli.command import names_of_options
 from minigpt.cli.program import COMMANDS, build_app
-from minigpt.cli.sampling_options import option_names
 from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.serving.bodies import CompletionBody
@@ -136,7 +136,7 @@ def names_in_table(page: str, heading: str) -> list[str]:
 
 
 def test_sampling_settings_in_documents_are_those_of_the_table():
-    options = set(option_names([s for s in SETTINGS if s.role != "training"]).values())
+    options = set(names_of_options([s for s in SETTINGS if s.role != "training"]).values())
     listed = names_in_table("guide.md", "## How the next token is chosen")
     # The length of a text does not choose a token.
     assert options - {"--max-new-tokens"} == set(listed) & options

@@ -242,7 +242,7 @@ CALLS: list[tuple[str, Callable[[Given], Any]]] = [
     ("`prompt`", lambda g: [lambda m=m: m.stream(5) for m in g.texts]),
     ("`token_ids`", lambda g: [lambda m=m: m.logits([[0.5]]) for m in g.texts]),
     ("`prompts`", lambda g: g.continued(3)),
-    ("`num_samples`", lambda g: g.continued(num_samples=True)),
+    ("`num_samples`", lambda g: g.continued(num_samples=1.5)),
     ("num_samples = 0", lambda g: g.continued(num_samples=0)),
     ("`seed`", lambda g: g.continued(seed=0.5)),
     ("seed = -1", lambda g: g.continued(seed=-1)),

@@ -10,9 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.opening import OpenedModel
-from minigpt.cli.sampling_options import option_names, with_sampling_options
+from minigpt.cli.command import (
+    AdapterOption,
+    JsonOption,
+    ModelArgument,
+    VerboseOption,
+    command,
+    model_source,
+    names_of_options,
+    print_reason,
+    with_sampling_options,
+)
 from minigpt.cli.terminal import (
     is_interactive,
     print_json,
@@ -33,7 +41,9 @@ HINT = (
 )
 
 
-@command({"run": "RUN", "adapter": "--adapter", "system": "--system", **option_names(_SETTINGS)})
+@command(
+    {"run": "RUN", "adapter": "--adapter", "system": "--system", **names_of_options(_SETTINGS)}
+)
 @with_sampling_options(_SETTINGS, before="as_json")
 def chat(
     run: ModelArgument,
@@ -43,22 +53,22 @@ def chat(
     adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Chat with a model that was trained on dialogues.
 
     From a pipe, each line is a question of one dialogue, and the answer is printed in one line. An empty
     line begins another dialogue.
     """
-    opened = OpenedModel(run, "gpt")
-    sampling = opened.sampling_settings(options)
-    seed, settings = sampling.seed, {name: getattr(sampling, name) for name in options}
-    settings |= {"max_new_tokens": options["max_new_tokens"]}
-    del settings["seed"]
+    source = model_source(run, "gpt")
+    sampling = source.settings({**given, "beams": 1})
+    settings = {"max_new_tokens": given.get("max_new_tokens"), "sampling": sampling}
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling, verbose, adapter)
+    model = source.open(sampling, adapter)
+    if verbose:
+        print_reason(source)
     dialogue = _Dialogue(model, system, settings)
     if interactive:
         if model.tokenizer.chat is None:
@@ -70,8 +80,8 @@ def chat(
             if line.startswith("/"):
                 dialogue.obey(line)
                 return
-            drawn = random.randrange(2**31 - 1) if options["seed"] is None else seed
-            dialogue.answer(line, drawn, show=lambda piece: print_text(piece, end=""))
+            seed = given.get("seed", random.randrange(2**31 - 1))
+            dialogue.answer(line, seed, show=lambda piece: print_text(piece, end=""))
             print()
 
         try:
@@ -85,9 +95,9 @@ def chat(
         if not line.strip():
             dialogue.messages.clear()
             continue
-        text = dialogue.answer(line, seed)
+        text = dialogue.answer(line, sampling.seed)
         if as_json:
-            print_json({"question": line, "answer": text, "seed": seed})
+            print_json({"question": line, "answer": text, "seed": sampling.seed})
         else:
             print_text(" ".join(text.splitlines()))
 

@@ -1,9 +1,10 @@
-"""Shared code of the commands: options, their names in error messages, notices, runs of the right kind."""
+"""Shared code of the commands: options, their names in error messages, notices, the model to open."""
 
+import inspect
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -11,9 +12,11 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from minigpt.cli.terminal import print_message
+from minigpt.config.sampling import SettingRow
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
+from minigpt.targets.open_model import ModelSource
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,12 +105,82 @@ def messages_to_stderr() -> Iterator[None]:
         yield
 
 
-def check_kind(path: Path, found: str, needed: str) -> None:
-    """Raises a `UserError` if the model at `path` is not of the kind that the command needs."""
-    if found != needed:
+def model_source(path: Path, needed: str) -> ModelSource:
+    """Returns the run or file at a path, whose model is not opened yet.
+
+    Args:
+      path: a run directory, a portable file, or a page.
+      needed: the kind of model that the command needs.
+    Raises:
+      UserError: there is none, or the model is of the other kind.
+    """
+    source = ModelSource(path)
+    if source.kind != needed:
         problem, other = {
             "gpt": ("is a translation model", "translate"),
             "encoder_decoder": ("is not a translation model", "sample"),
         }[needed]
         use = f"{program_name()} {other} {shlex.quote(str(path))}"
         raise UserError(ArgumentProblem("run", path, f"{problem}; use: {use}"))
+    return source
+
+
+def print_reason(source: ModelSource) -> None:
+    """Prints what runs the model that was opened."""
+    reason = source.reason
+    print_message(f"Running on TensorFlow: {reason}." if reason else "Running on the engine.")
+
+
+# Sampling settings whose option has another name.
+_NAMES = {"banned_tokens": "ban"}
+
+
+def names_of_options(settings: Sequence[SettingRow]) -> dict[str, str]:
+    """Returns the option of each sampling setting: "top_k" → "--top-k"."""
+    return {s.name: "--" + _NAMES.get(s.name, s.name).replace("_", "-") for s in settings}
+
+
+def with_sampling_options(
+    settings: Sequence[SettingRow], before: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorates a command: its `**given` are the options of sampling settings.
+
+    They arrive as setting → value, without those that are not given.
+
+    Args:
+      settings: the settings.
+      before: the parameter before which they are listed.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        at = [parameter.name for parameter in own].index(before)
+        own[at:at] = map(_parameter, settings)
+
+        def with_options(**arguments: Any) -> None:
+            options = {s.name: arguments.pop(_NAMES.get(s.name, s.name)) for s in settings}
+            given = {name: value for name, value in options.items() if value is not None}
+            function(**arguments, **given)
+
+        with_options.__name__, with_options.__doc__ = function.__name__, function.__doc__
+        with_options.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return with_options
+
+    return decorate
+
+
+def _parameter(setting: SettingRow) -> inspect.Parameter:
+    """Returns the parameter of a command for a setting."""
+    described = setting.description[0].upper() + setting.description[1:] + "."
+    metavar = None
+    if setting.type in (list[str], list[int]):
+        described += " Repeatable."
+        metavar = "TEXT" if setting.type == list[str] else "ID"
+    option = typer.Option(metavar=metavar, help=described)
+    return inspect.Parameter(
+        _NAMES.get(setting.name, setting.name),
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[setting.type | None, option],
+    )

@@ -8,11 +8,11 @@ import typer
 
 import minigpt
 from minigpt.cli.command import JsonOption, ModelArgument, command
-from minigpt.cli.opening import is_portable
 from minigpt.cli.terminal import print_json, print_message
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.layout import check_run
 from minigpt.targets.export import check_output, new_output
+from minigpt.targets.open_model import is_portable
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.

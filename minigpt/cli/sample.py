@@ -8,10 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-import minigpt
-from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.opening import OpenedModel, is_portable, open_run
-from minigpt.cli.sampling_options import option_names, with_sampling_options
+from minigpt.cli.command import (
+    AdapterOption,
+    JsonOption,
+    ModelArgument,
+    VerboseOption,
+    command,
+    model_source,
+    names_of_options,
+    print_reason,
+    with_sampling_options,
+)
 from minigpt.cli.terminal import (
     SampleHeadings,
     input_lines,
@@ -23,10 +30,11 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.prompts import check_prompt, shortened, unknown_tokens_message
+from minigpt.generation.base_models import check_prompt, shortened, unknown_tokens_message
+from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
+OPTION_NAMES = {**names_of_options(_SETTINGS), "adapter": "--adapter"}
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
@@ -51,15 +59,15 @@ def sample(
     adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Continue prompts with a trained model.
 
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
     one per line. With no input, the prompt is empty.
     """
-    opened = OpenedModel(run, "gpt")
-    sampling = opened.sampling_settings(options)
+    source = model_source(run, "gpt")
+    sampling = source.settings(given)
     if as_stream and (as_json or sampling.beams > 1):
         raise UserError("--stream: cannot be combined with --json, nor with --beams")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
@@ -67,12 +75,20 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling, verbose, adapter)
-    settings = {name: getattr(sampling, name) for name in options if name != "seed"}
-    settings |= {"logits_processor": form} if form else {}
+    model = source.open(sampling, adapter)
+    if verbose:
+        print_reason(source)
+    settings = {
+        "max_new_tokens": sampling.max_new_tokens,
+        "sampling": sampling,
+        "logits_processor": form,
+    }
     if sampling.max_new_tokens == 0:
-        given = options["max_new_tokens"] is not None
-        name = OPTION_NAMES["max_new_tokens"] if given else "sampling.max_new_tokens"
+        name = (
+            OPTION_NAMES["max_new_tokens"]
+            if "max_new_tokens" in given
+            else "sampling.max_new_tokens"
+        )
         print_message(f"Nothing is written after a prompt: {name} is 0.")
     draws = sampling.beams == 1 and sampling.temperature > 0
 
@@ -98,12 +114,10 @@ def sample(
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def answer(text: str) -> None:
-        new_seed = (
-            random.randrange(2**31 - num_samples) if options["seed"] is None else options["seed"]
-        )
+        seed = given.get("seed", random.randrange(2**31 - num_samples))
         if draws:
-            print_message(f"Seed {new_seed}")
-        print_samples(text, new_seed, SampleHeadings(num_samples))
+            print_message(f"Seed {seed}")
+        print_samples(text, seed, SampleHeadings(num_samples))
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
@@ -147,10 +161,7 @@ def tokenize(
     as_json: JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
-    is_file = is_portable(run)
-    tokenizer: Any = (
-        minigpt.load_portable(run).tokenizer if is_file else open_run(run).load_tokenizer()
-    )
+    tokenizer = ModelSource(run).tokenizer
     for line in text or input_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()

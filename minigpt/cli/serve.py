@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from minigpt.cli.command import ModelArgument, command
-from minigpt.cli.opening import OpenedModel, is_portable
+from minigpt.cli.command import ModelArgument, command, model_source
 from minigpt.cli.terminal import print_message
 from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import available_cores, install_command
 from minigpt.errors import UserError
+from minigpt.targets.open_model import is_portable
 
 OPTIONS = {"run": "RUN", "host": "--host", "port": "--port", "name": "--name"}
 _PACKAGES = ("h11", "starlette", "uvicorn")
@@ -84,14 +84,15 @@ def serve(
         hosts |= {"localhost", "127.0.0.1", "::1", host.lower()}
     elif api_key is None:
         print_message(f"Anybody who reaches {host} can use the server: it has no --api-key.")
-    opened = OpenedModel(run, "gpt")
+    source = model_source(run, "gpt")
+    sampling = source.settings({"beams": 1}, engine_only=True)
     with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
-        file = opened.portable_file(Path(folder))
+        file = source.portable_file(Path(folder))
         limits = max_prompt_tokens, max_tokens
-        model = ServedModel(file, name or _name(run), opened.sampling, *limits)
+        model = ServedModel(file, name or _name(run), sampling, *limits)
         engines = threads or min(available_cores(), 4)
         scheduler = Scheduler(file, engines, slots, max_prompt_tokens + max_tokens, queue)
-        page = ServedPage(file, None if is_portable(run) else run, Path(folder))
+        page = ServedPage(file, None if source.is_file else run, Path(folder))
         application = build_application(Server(model, scheduler, page), hosts or None, api_key)
         url = _url(host, listening.getsockname()[1])
         run_server(

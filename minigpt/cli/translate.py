@@ -6,9 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.opening import OpenedModel
-from minigpt.cli.sampling_options import option_names, with_sampling_options
+from minigpt.cli.command import (
+    JsonOption,
+    ModelArgument,
+    VerboseOption,
+    command,
+    model_source,
+    names_of_options,
+    print_reason,
+    with_sampling_options,
+)
 from minigpt.cli.terminal import (
     input_lines,
     is_interactive,
@@ -18,12 +25,12 @@ from minigpt.cli.terminal import (
     prompt_loop,
 )
 from minigpt.config.sampling import SETTINGS
-from minigpt.generation.prompts import unknown_tokens_message
+from minigpt.generation.base_models import unknown_tokens_message
 
 _SETTINGS = [s for s in SETTINGS if s.role == "search" or s.name == "max_new_tokens"]
 
 
-@command({"run": "RUN", "text": "--text", **option_names(_SETTINGS)})
+@command({"run": "RUN", "text": "--text", **names_of_options(_SETTINGS)})
 @with_sampling_options(_SETTINGS, before="as_json")
 def translate(
     run: ModelArgument,
@@ -35,33 +42,35 @@ def translate(
     ] = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Translate sentences, one per line.
 
     Without --text and --file, sentences are read from standard input.
     """
-    opened = OpenedModel(run, "encoder_decoder")
-    sampling = opened.sampling_settings(options)
+    source = model_source(run, "encoder_decoder")
+    sampling = source.settings(given)
     interactive = not (text or file) and is_interactive()
     sources = list(text or [])
     if file or not (text or interactive):
         sources += input_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling, verbose)
+    model = source.open(sampling)
+    if verbose:
+        print_reason(source)
 
     def translate_all(texts: list[str]) -> None:
-        for number, source in enumerate(texts, start=1):
-            if unknown := model.unknown_tokens(source):
+        for number, text in enumerate(texts, start=1):
+            if unknown := model.unknown_tokens(text):
                 name = f"source {number}"
                 print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         translations = model.translate(
-            texts, sampling.beams, sampling.length_penalty, options["max_new_tokens"]
+            texts, sampling.beams, sampling.length_penalty, given.get("max_new_tokens")
         )
-        for source, translation in zip(texts, translations, strict=True):
+        for text, translation in zip(texts, translations, strict=True):
             if as_json:
-                print_json({"source": source, "translation": translation})
+                print_json({"source": text, "translation": translation})
             else:
                 # One line per source, whatever characters the model generates.
                 print_text(re.sub(r"[\r\n]+", " ", translation))

@@ -43,8 +43,8 @@ def load_config(
 ) -> Config:
     """Reads and checks a configuration.
 
-    Sizes and steps that suit the length of the text are chosen later, by `corpus.fit.fit_to_text`,
-    for sources other than the bundled stories.
+    What it leaves out is chosen later, by `config.complete.complete`, for sources other than the bundled
+    stories.
 
     Args:
       source: a path, the name of a shipped configuration, a nested dictionary such as `config_record`

@@ -13,7 +13,7 @@ from minigpt.config.section import Section, combination_error, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
 
-# Defaults for the bundled stories only. Those of other texts are chosen by `corpus.fit`.
+# Defaults for the bundled stories only. Those of other texts are chosen by `config/complete.py`.
 STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
     "data": {"val_fraction": 0.05},
     # Two stories fit into the context: a window that begins within a story contains the whole of the next.

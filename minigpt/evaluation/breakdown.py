@@ -7,7 +7,7 @@ import numpy as np
 
 from minigpt.runs.analysis import Group, Passage
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.continuation import IncrementalDetokenizer
+from minigpt.tokenizers.vocabulary import IncrementalDetokenizer
 
 # Passages of each kind, and their tokens. A pair of sentences with fewer target tokens is left out: most of
 # the shortest ones would be among the easiest or the hardest.

@@ -5,27 +5,30 @@ engine of the portable file.
 """
 
 import abc
+import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minigpt.config.sampling import TextSettings, settings_of
-from minigpt.errors import ArgumentProblem, UserError, as_integer
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.controls import Controls
-from minigpt.generation.prompts import (
-    WHITE_SPACE,
-    Prompt,
-    as_texts,
-    as_token_ids,
-    chat_prompt,
-    check_prompt,
-    seeds_of,
-    unknown_tokens_message,
-)
-from minigpt.tokenizers.chat_format import Messages
+from minigpt.tokenizers.chat_format import Messages, check_messages
+from minigpt.tokenizers.vocabulary import Vocabulary
+
+# White space that is stripped from sentences, here, in pair files and in exported graphs.
+WHITE_SPACE = " \t\n\v\f\r"
+
+
+class Prompt(NamedTuple):
+    """A prompt: its text, and its token ids, int32[P]."""
+
+    text: str
+    ids: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -66,17 +69,13 @@ class ModelWithTokenizer(abc.ABC):
         """Returns the number of words or characters of a text that the vocabulary does not contain.
 
         The tokenizer reads them as `[UNK]`, or a character as the bytes of its UTF-8.
-
-        Raises:
-          UserError: the text is not valid Unicode.
-          TypeError: it is not a string.
         """
         check_prompt(text, "text")
         return self.tokenizer.count_unknown(text)
 
 
 class BaseTextModel(ModelWithTokenizer):
-    """A model that continues text. A subclass says how tokens are computed."""
+    """A model that continues text; its subclasses compute the tokens."""
 
     def generate(
         self,
@@ -112,6 +111,7 @@ class BaseTextModel(ModelWithTokenizer):
             logits_processor: a function of the ids of a text, int32[T], and of the logits of its next
               token, float32[V], which returns other logits; or a `LogitsProcessor`. See there.
             logit_bias: token id, or text of one token → number that is added to its logit.
+            Instead of the settings, `sampling`: a checked `minigpt.config.sampling.TextSettings`.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
           TypeError: `prompts` contains something other than strings, `num_samples` is no integer, or `seed`
@@ -129,16 +129,12 @@ class BaseTextModel(ModelWithTokenizer):
         num_samples: int = 1,
         **settings: Any,
     ) -> Iterator[Sample]:
-        """Yields what `samples` returns, for more samples than fit into memory.
-
-        Arguments and exceptions are those of `samples`.
-        """
+        """Yields what `samples` returns, for more samples than fit into memory."""
         prompts = as_texts("prompts", prompts)
-        num_samples = as_integer("num_samples", num_samples)
         seeds = seeds_of(seed, len(prompts), num_samples)
         checked, controls = self._checked(max_new_tokens, settings)
         encoded = [self._prompt(prompt) for prompt in prompts]
-        samples = self._samples(encoded, seeds, checked, num_samples, controls)
+        samples = self._samples(encoded, seeds, checked, int(num_samples), controls)
         self._warn_of_unknown(prompts, stacklevel=4)  # Where `generate` or `samples` is called.
         return samples
 
@@ -203,12 +199,8 @@ class BaseTextModel(ModelWithTokenizer):
         return Prompt(text, self.tokenizer.encode(text))
 
     def logits(self, token_ids: Any) -> np.ndarray:
-        """Scores every next token.
+        """Scores the token after each one: int[B, T], T ≤ max_len → float32[B, T, V].
 
-        Args:
-          token_ids: int[B, T], T ≤ max_len.
-        Returns:
-          float32[B, T, V]: row t scores the token at t + 1.
         Raises:
           ValueError: they are not such integers, or an id is outside the vocabulary.
         """
@@ -220,13 +212,10 @@ class BaseTextModel(ModelWithTokenizer):
         The text is read as a document, as by `TextModel.evaluate`: after an end token, in adjacent windows
         of max_len tokens, each without those before it. The mean is minus the `loss` of the evaluation.
 
-        Args:
-          text: the text.
         Returns:
           float32[T + 1]: of the T tokens of `tokenizer.encode(text)`, and of the end token after them.
         Raises:
           UserError: the text is not valid Unicode.
-          TypeError: it is not a string.
         """
         check_prompt(text, "text")
         end = [self.tokenizer.end_id]
@@ -247,13 +236,10 @@ class BaseTextModel(ModelWithTokenizer):
         adjacent windows of max_len, each without those before it. The vectors are not normalized; those of
         `minigpt serve` have length 1.
 
-        Args:
-          texts: one or more texts.
         Returns:
           float32[N, D], D the width of the model.
         Raises:
           UserError: there is no text, or one has no tokens or is not valid Unicode.
-          TypeError: `texts` contains something other than strings.
         """
         texts = as_texts("texts", texts)
         encoded = [self.tokenizer.encode(text) for text in texts]
@@ -273,7 +259,10 @@ class BaseTextModel(ModelWithTokenizer):
         controls = None
         if process is not None or bias:
             controls = Controls(process, bias, self.tokenizer, self.vocab_size)
-        settings = settings_of({"max_new_tokens": max_new_tokens, **given})
+        if (sampling := given.pop("sampling", None)) is not None:
+            settings = replace(sampling, max_new_tokens=max_new_tokens)
+        else:
+            settings = settings_of({"max_new_tokens": max_new_tokens, **given})
         problem = f"should be an id from 0 to {self.vocab_size - 1}"
         if wrong := [token for token in settings.banned_tokens if token >= self.vocab_size]:
             raise UserError(*(ArgumentProblem("banned_tokens", w, problem) for w in wrong))
@@ -287,15 +276,11 @@ class BaseTextModel(ModelWithTokenizer):
     def _samples(
         self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        """Continues each prompt `number` times.
-
-        Raises:
-          UserError: at once, if the arguments cannot be used.
-        """
+        """Continues each prompt `number` times; raises a `UserError` at once if that is not possible."""
 
     @abc.abstractmethod
     def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
-        """Yields a continuation as it is generated; exceptions are those of `_samples`."""
+        """Yields a continuation as it is generated."""
 
     @abc.abstractmethod
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
@@ -377,8 +362,119 @@ class BaseTranslationModel(ModelWithTokenizer):
     ) -> Sequence[Sequence[int] | np.ndarray]:
         """Returns the token ids of each translation, without end tokens.
 
-        Args:
-          sources: int32[S] each, end token included, 2 ≤ S ≤ max_len.
-          max_new_tokens: from 0 to max_len.
-          beams, length_penalty: as for `translate`.
+        `sources` are int32[S] each, end token included, 2 ≤ S ≤ max_len; 0 ≤ max_new_tokens ≤ max_len.
         """
+
+
+def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
+    """Returns the message about the text called `name`, of which `tokenizer` counts `count` as unknown."""
+    unit, form = ("characters", "bytes") if tokenizer.byte_ids else ("tokens", "[UNK]")
+    return f"{name}: {count} of its {unit} are unknown to the tokenizer and are read as {form}"
+
+
+def shortened(text: str) -> str:
+    """Returns a text, or the beginning of a long one, for a message."""
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def check_prompt(prompt: str, name: str = "prompt") -> None:
+    """Raises a `UserError` if the argument `name` is not valid Unicode, a `TypeError` if not a string."""
+    if not isinstance(prompt, str):
+        raise TypeError(f"`{name}` must be a string. Received: {prompt!r}")
+    # Bytes on a command line that are not UTF-8 arrive as lone surrogates.
+    if surrogate := re.search("[\ud800-\udfff]", prompt):
+        problem = f"not valid Unicode at character {surrogate.start()}; should be UTF-8"
+        raise UserError(ArgumentProblem(name, shortened(prompt), problem))
+
+
+def chat_prompt(
+    messages: Any, tokenizer: Vocabulary, max_len: int, max_new_tokens: int | None
+) -> Prompt:
+    """Returns the prompt of the next answer of a dialogue, whose text is the last question.
+
+    Args:
+      messages: as for `BaseTextModel.chat`. The oldest questions and answers are left out if the dialogue
+        and an answer do not fit into the context.
+      tokenizer: the model's tokenizer.
+      max_len: the context, in tokens.
+      max_new_tokens: tokens of the answer; None: as many as fit, at least a quarter of the context.
+    Raises:
+      UserError: the model was not trained on dialogues, the messages cannot be used, or the last question
+        is too long.
+    """
+    if tokenizer.chat is None:
+        raise UserError(
+            "the model was not trained on dialogues and has no roles; it continues text, "
+            "with `generate` or `minigpt sample`"
+        )
+    checked = check_messages(as_list(messages), ends_with="user")
+    for message in checked:
+        check_prompt(message["content"], "content")
+    room = max_len - min(max_len // 4 if max_new_tokens is None else max_new_tokens, max_len // 2)
+    while True:
+        (ids,) = tokenizer.encode_dialogues([checked])
+        first = int(checked[0]["role"] == "system")
+        if len(ids) <= room:
+            return Prompt(checked[-1]["content"], ids)
+        if len(checked) - first == 1:
+            raise UserError(
+                f"the last message: the prompt has {len(ids):,} tokens; should have at most {room:,}, so "
+                f"that an answer fits into the context of {max_len:,}"
+            )
+        del checked[first : first + 2]
+
+
+def as_texts(name: str, value: Any) -> list[str]:
+    """Returns the texts that an argument holds, one or several, each checked as by `check_prompt`."""
+    texts = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    for text in texts:
+        check_prompt(text, name)
+    return texts
+
+
+def seeds_of(seed: Any, count: int, num_samples: int = 1) -> list[int]:
+    """Returns `count` seeds from one integer or from a sequence of them; sample i uses seed + i.
+
+    Raises:
+      TypeError: the argument is neither.
+      UserError: the number of samples or a seed is out of range.
+    """
+    seeds = np.asarray(seed)
+    if (seeds.size and seeds.dtype.kind not in "iu") or seeds.shape not in ((), (count,)):
+        raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
+    if not isinstance(num_samples, Integral):
+        raise TypeError(f"`num_samples` must be an integer. Received: {num_samples!r}")
+    if num_samples < 1:
+        raise UserError(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
+    found, limit = np.broadcast_to(seeds, count).tolist(), 2**31 - num_samples
+    problem = f"should be from 0 to {limit}, because sample i uses seed + i"
+    if wrong := [ArgumentProblem("seed", s, problem) for s in found if not 0 <= s <= limit]:
+        raise UserError(*wrong)
+    return found
+
+
+def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
+    """Returns token ids as int32[B, T].
+
+    Raises:
+      ValueError: they are not int[B, T] with T ≤ max_len, or an id is outside the vocabulary.
+    """
+    ids = np.asarray(token_ids)
+    are_integers = ids.dtype.kind in "iu" or not ids.size
+    is_shaped = ids.ndim == 2 and ids.shape[1] <= max_len
+    if not (are_integers and is_shaped and ((ids >= 0) & (ids < vocab_size)).all()):
+        raise ValueError(
+            f"`token_ids` must be int[B, T] with T ≤ max_len = {max_len}, from 0 to {vocab_size - 1}. "
+            f"Received: {ids.dtype}{list(ids.shape)}"
+        )
+    return ids.astype(np.int32)
+
+
+def as_list(value: Any) -> Any:
+    """Returns a sequence, an array or a tensor as a list; other values, texts too, as they are."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
+    return list(value) if is_many else value

@@ -3,12 +3,13 @@
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from numbers import Integral
 from typing import Any
 
 import keras
 import numpy as np
 
-from minigpt.generation.prompts import as_list
+from minigpt.generation.base_models import Prompt, as_list, check_prompt
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 UNKNOWN = "[UNK]"
@@ -154,6 +155,47 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
         f"`{name}` must be a list of words, a dictionary from ids to words, a TextVectorization layer, or "
         "a tokenizer with the methods `encode` and `decode` (docs/python-api.md shows how to wrap others). "
         f"Received: {reprlib.repr(value)}"
+    )
+
+
+def as_prompts(name: str, value: Any, tokenizer: Vocabulary) -> list[Prompt]:
+    """Returns the prompts that an argument holds.
+
+    Args:
+      name: the argument's name, for messages.
+      value: a text or a sequence of texts; or a sequence of token ids, or several such sequences, also
+        as arrays or tensors.
+      tokenizer: the tokenizer. Trailing padding of its vocabulary is removed from ids.
+    Raises:
+      TypeError: it is none of these.
+      ValueError: an id is outside the vocabulary, or `encode` refuses a text.
+      UserError: a text is not valid Unicode.
+    """
+    value = as_list(value)
+    is_one = not isinstance(value, list) or (value and _is_ids(value))
+    return [_as_prompt(name, as_list(item), tokenizer) for item in ([value] if is_one else value)]
+
+
+def _as_prompt(name: str, value: Any, tokenizer: Vocabulary) -> Prompt:
+    ids = []
+    if _is_ids(value):
+        ids = [int(i) for i in value]
+        size = tokenizer.vocab_size or 2**31
+        if not all(0 <= i < size for i in ids):
+            raise ValueError(f"`{name}` must have ids from 0 to {size - 1:,}. Received: {ids}")
+        while ids and ids[-1] == tokenizer.padding_id:
+            ids.pop()
+        value = tokenizer.decode_valid(ids)
+    check_prompt(value, name)
+    try:
+        return Prompt(value, np.array(ids or tokenizer.encode(value), np.int32))
+    except ValueError as error:
+        raise ValueError(f"`{name}`: {error}") from error
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(i, Integral) and not isinstance(i, bool) for i in value
     )
 
 

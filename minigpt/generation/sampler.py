@@ -10,15 +10,13 @@ import tensorflow as tf
 
 from minigpt.config.sampling import DISTRIBUTION, TextSettings
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation.base_models import Sample
+from minigpt.generation.base_models import Prompt, Sample
 from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.decoding_loop import DecodeState, padded
-from minigpt.generation.prompts import Prompt
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
-from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.vocabulary import Vocabulary
+from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary
 
 # The share of the machine's memory that one batch may use.
 MEMORY_SHARE = 0.25

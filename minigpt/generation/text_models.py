@@ -17,15 +17,17 @@ from minigpt.errors import UserError, as_path
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
-from minigpt.generation.base_models import BaseTextModel, BaseTranslationModel, Sample
-from minigpt.generation.decoding import Decoder
-from minigpt.generation.given_models import build_decoder
-from minigpt.generation.prompts import (
+from minigpt.generation.base_models import (
     WHITE_SPACE,
+    BaseTextModel,
+    BaseTranslationModel,
     Prompt,
+    Sample,
     as_texts,
     as_token_ids,
 )
+from minigpt.generation.decoding import Decoder
+from minigpt.generation.given_models import build_decoder
 from minigpt.generation.sampler import Sampler
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
@@ -174,7 +176,9 @@ class TranslationModel(BaseTranslationModel):
 
 
 def load(run: Run | str | Path) -> TextModel | TranslationModel:
-    """Opens a run's best model: a `TextModel`, or a `TranslationModel` if it was trained on pairs.
+    """Opens a run's best model in TensorFlow: a `TextModel`, or a `TranslationModel` if trained on pairs.
+
+    For text alone, `minigpt.open_model` starts faster: it uses the engine where that is possible.
 
     Damaged checkpoints, and the one that is used instead, are logged as warnings.
 

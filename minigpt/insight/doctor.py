@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from minigpt.config.fit import sizes_for
+from minigpt.config.complete import sizes_for
 from minigpt.insight.history import History
 from minigpt.runs.analysis import Verdict
 

@@ -3,7 +3,6 @@
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.verbatim import TokenBytes, find_copies
 from minigpt.runs.analysis import MeasuredSample, Memorization
 from minigpt.runs.checkpoints import newest_checkpoint
-from minigpt.runs.layout import LARGE_BYTES, run_error
+from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, known_run_corpus
+from minigpt.targets.open_model import why_tensorflow
 from minigpt.tokenizers.base import Tokenizer
 
 _PROMPT_TOKENS = 16
@@ -125,46 +125,36 @@ def _first_document(ids: np.ndarray, tokenizer: Tokenizer) -> str:
     return tokenizer.decode(ids[: ends[0]] if len(ends) else ids)
 
 
-@contextmanager
-def open_state(run: Run, state: str) -> Iterator[tuple[Any, int | None, int | None]]:
-    """Opens the model of a run, for the engine if that can run it.
+def open_state(run: Run, state: str) -> tuple[Any, int | None, int | None]:
+    """Opens a model of a run.
 
     Args:
       run: the run.
       state: "best" by validation loss, or "last": the newest checkpoint.
-    Yields:
+    Returns:
       The model, and the epoch and the step of its state; None if they are not known.
     Raises:
       UserError: the run has no such model, or it cannot be read.
     """
     # Importing the library that writes the file takes as long as a small model needs for a sample.
-    from minigpt.targets.gguf.run_file import best_facts, write_checkpoint_file, write_run_file
-    from minigpt.targets.gguf.settings import engine_problems
-    from minigpt.targets.gguf.writing import portable_problem
+    from minigpt.targets.gguf.run_file import best_facts, write_checkpoint_file
 
-    checkpoint = newest_checkpoint(run.checkpoints_folder) if state == "last" else None
-    if state == "last" and checkpoint is None:
-        raise run_error(run.path, "has no checkpoint; its last state is unknown")
-    facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
     # No text is generated with beams here.
-    settings = run.config.sampling.model_dump(exclude={"beams"})
-    if portable_problem(run.config.model, run.load_tokenizer()) or engine_problems(settings, ""):
+    settings = run.config.sampling.model_dump(include=_SETTINGS)
+    if state == "best":
+        facts = best_facts(run)
+        return minigpt.open_model(run, **settings), facts["epoch"], facts["step"]
+    if (checkpoint := newest_checkpoint(run.checkpoints_folder)) is None:
+        raise run_error(run.path, "has no checkpoint; its last state is unknown")
+    place = checkpoint.progress.epoch, checkpoint.progress.step
+    if why_tensorflow(run, settings):
         model: Any = minigpt.load(run)
-        if checkpoint:
-            model.model.set_weights(run.load_model(checkpoint).get_weights())
-        yield model, facts["epoch"], facts["step"]
-        return
+        model.model.set_weights(run.load_model(checkpoint).get_weights())
+        return model, *place
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
-        if checkpoint:
-            write_checkpoint_file(run, file, checkpoint)
-        else:
-            write_run_file(run, file)
-        is_large = state == "best" and file.stat().st_size > LARGE_BYTES
-        model = minigpt.load(run) if is_large else minigpt.load_portable(file)
-        # The engine has read the file.
-        file.unlink()
-        yield model, facts["epoch"], facts["step"]
+        write_checkpoint_file(run, file, checkpoint)
+        return minigpt.load_portable(file), *place
 
 
 def measure_memorization(
@@ -198,7 +188,8 @@ def measure_memorization(
     corpus = corpus or known_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     held_out, sampling = np.asarray(corpus.val.ids), run.config.sampling
-    with open_state(run, state) as (model, epoch, step), warnings.catch_warnings():
+    model, epoch, step = open_state(run, state)
+    with warnings.catch_warnings():
         # The texts are the run's own: nothing can be done about their characters.
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         draws = list(draw_samples(model, token_bytes, held_out, sampling, tokens))

@@ -21,8 +21,8 @@ class Plan:
     """The plan of a training run; docs/guide.md, "Plans", describes the values.
 
     Attributes:
-      values: what would be trained, as JSON values: text, tokens, model, training, parameters, device;
-        memory_bytes, a lower bound; seconds.
+      values: what would be trained, as JSON values: text, tokens, model, training, parameters, origins,
+        device; memory_bytes, a lower bound; seconds.
       lines: the summary for people, by subject.
     """
 
@@ -65,7 +65,8 @@ def plan(
     train, val, tokenizer = corpus.train, corpus.val, corpus.tokenizer
     with enough_memory(task.config, tokenizer.vocab_size):
         model = initial_model(task)
-    for line in start.chosen:
+    assert start.completed
+    for line in start.completed.in_words():
         LOGGER.info("%s", line)
     seconds = training_seconds(task, model)
     memory = sum(training_bytes(task.config, tokenizer.vocab_size))
@@ -106,6 +107,7 @@ def plan(
                 "passes": round(batches / task.batches_in_pass, 3),
             },
             "parameters": parameters_by_part(model) | {"total": count_merged(model)},
+            "origins": dict(start.completed.origins),
             "device": device,
             "memory_bytes": memory,
             "seconds": round(min(seconds, limit or seconds), 1),

@@ -14,11 +14,11 @@ Imports little: `minigpt sample` begins with it.
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import remove_abandoned
-from minigpt.storage.files import is_newer
 
 
 def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
@@ -118,14 +118,24 @@ PORTABLE_FILE = "model.gguf"
 LARGE_BYTES = 1_500_000_000
 
 
-def is_current(run: Path) -> bool:
+def is_newer(file: Path, others: Iterable[Path]) -> bool:
+    """Returns whether a file exists and was written no earlier than each of the others."""
+    try:
+        written = file.stat().st_mtime_ns
+        return all(other.stat().st_mtime_ns <= written for other in others)
+    except OSError:
+        return False
+
+
+def is_current(run: Path, *others: str) -> bool:
     """Returns whether a run has a portable file that is not older than the files it is made from.
 
     Args:
       run: a run directory.
+      *others: names of other files in it that should not be newer.
     """
     sources = checkpoint_paths(run / "checkpoints") or [run / "model.keras"]
-    return is_newer(run / PORTABLE_FILE, sources)
+    return is_newer(run / PORTABLE_FILE, [*sources, *(run / other for other in others)])
 
 
 MAX_EPOCH_FILES = 50

@@ -35,7 +35,6 @@ from minigpt.runs.layout import (
     check_run,
     checkpoint_paths,
     epoch_paths,
-    is_current,
     new_run_path,
     run_error,
     snapshots,
@@ -204,11 +203,6 @@ class Run:
         They are kept if the epochs are; see `training.keep_epochs`.
         """
         return snapshots(self.snapshots_folder)
-
-    @property
-    def has_current_portable_file(self) -> bool:
-        """Whether model.gguf exists and is not older than the files it is made from."""
-        return is_current(self.path)
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer.

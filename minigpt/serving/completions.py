@@ -15,7 +15,7 @@ from typing import Any
 
 from minigpt.config.sampling import DISTRIBUTION, TextSettings, settings_of
 from minigpt.errors import UserError
-from minigpt.generation.prompts import chat_prompt
+from minigpt.generation.base_models import chat_prompt
 from minigpt.serving.bodies import MOST_TEXTS, ChatBody, CompletionBody, RequestError, problem
 from minigpt.serving.generation import Describer, TextPart, TextRequest, TokenDescription
 from minigpt.serving.scheduler import Computation

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from minigpt.config.sampling import TextSettings
 from minigpt.targets.gguf.instance import Choice
-from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
-from minigpt.tokenizers.vocabulary import Vocabulary
+from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, Vocabulary
 
 # OpenAI's number for a probability of zero: JSON has no infinity.
 _ZERO_PROBABILITY = -9999.0

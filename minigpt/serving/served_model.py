@@ -3,15 +3,12 @@
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
 
 import minigpt
-from minigpt.config.sampling import BY_NAME, TextSettings, settings_of
+from minigpt.config.sampling import TextSettings
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.notices import LOGGER
 from minigpt.serving.bodies import MOST_TEXTS, RequestError, Texts, problem
 from minigpt.storage.files import sha256_of
-from minigpt.targets.gguf.settings import engine_problems
 from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.targets.html.file_page import write_file_page
 
@@ -22,7 +19,7 @@ class ServedModel:
     Args:
       file: the portable file.
       name: its name in requests.
-      sampling: sampling settings: name → value.
+      sampling: its sampling settings, which the engine has.
       most_prompt_tokens: tokens of a prompt.
       most_new_tokens: tokens that are generated for a text.
     Attributes:
@@ -37,7 +34,7 @@ class ServedModel:
         self,
         file: Path,
         name: str,
-        sampling: dict[str, Any],
+        sampling: TextSettings,
         most_prompt_tokens: int,
         most_new_tokens: int,
     ) -> None:
@@ -53,11 +50,7 @@ class ServedModel:
         self.longest_piece = max(lengths) if self.tokenizer.unknown_id is None else None
         self.created = int(file.stat().st_mtime)
         self.fingerprint = f"minigpt-{minigpt.__version__}-{sha256_of(file)[:12]}"
-        used = {name: sampling[name] for name in vars(TextSettings()) if name in sampling}
-        for found in engine_problems({**used, "beams": 1}, ""):
-            LOGGER.warning("%s; the server uses that", found)
-            used[found.name] = BY_NAME[found.name].neutral
-        self.settings = settings_of({**used, "beams": 1})
+        self.settings = sampling
 
 
 async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> list[list[int]]:

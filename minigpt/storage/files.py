@@ -5,7 +5,6 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -48,15 +47,6 @@ def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def is_newer(file: Path, others: Iterable[Path]) -> bool:
-    """Returns whether a file exists and was written no earlier than each of the others."""
-    try:
-        written = file.stat().st_mtime_ns
-        return all(other.stat().st_mtime_ns <= written for other in others)
-    except OSError:
-        return False
 
 
 def bundled_file(name: str) -> Path:

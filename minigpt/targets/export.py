@@ -138,7 +138,7 @@ def certify(
       UserError: the run cannot be read, or its model has other sizes than the export.
     """
     # It imports TensorFlow.
-    from minigpt.targets.opened_model import in_float32, opened_model
+    from minigpt.targets.opened_keras import in_float32, opened_keras
 
     run, model, tokenizer = source.run, source.model, source.tokenizer
     material_of = text_material if model.config.kind == "gpt" else pair_material
@@ -147,7 +147,7 @@ def certify(
         model = in_float32(model)
     with hide_tensorflow_log():
         export = export or target.open(path)
-        measured = compare(opened_model(model, tokenizer), export, material)
+        measured = compare(opened_keras(model, tokenizer), export, material)
     problems = problems_of(measured, TOLERANCES[export.weights])
     if export.learned_steps:
         # The cause of the others.

@@ -79,7 +79,7 @@ class CachedStep:
     """
 
     def __init__(self, model: "GPT") -> None:
-        from minigpt.targets.opened_model import in_float32
+        from minigpt.targets.opened_keras import in_float32
 
         self.model = in_float32(model)
         parts = ["key", "value"]

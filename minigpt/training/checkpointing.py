@@ -168,15 +168,15 @@ class Checkpointing:
         write_checkpoint(self.run.checkpoints_folder, self._name, arrays, self._progress())
         self.remove_old(self._name)
         if self.clock.limits.changes != self.config.training.step_limits:
-            self.run.replace_config(self.config_with_limits())
+            self.write_limits()
         self._saved_at = (self.epoch, self.batch)
         self._save_end = time.perf_counter()
         self._save_seconds = self._save_end - start
         self.seconds += self._save_seconds
 
-    def config_with_limits(self) -> Config:
-        """Returns the settings with the step limits that the clock has set."""
-        return self.config.with_training(step_limits=self.clock.limits.changes)
+    def write_limits(self) -> None:
+        """Records the settings, with the step limits that the clock has set."""
+        self.run.replace_config(self.config.with_training(step_limits=self.clock.limits.changes))
 
     def remove_old(self, newest: str) -> None:
         """Removes the checkpoints that are not kept when `newest` is the newest undamaged one."""

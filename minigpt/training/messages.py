@@ -10,18 +10,16 @@ from typing import Any
 
 import keras
 
-from minigpt.corpus.fit import speed_and_gpus
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
-from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths, is_newer
 from minigpt.runs.run import Run
-from minigpt.storage.files import is_newer
 from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
-from minigpt.training.strategy import unused_gpu
+from minigpt.training.strategy import probe_speed, unused_gpu
 from minigpt.training.tasks.task import Task
 
 # What the figures mean; docs/guide.md has the same words, and more.
@@ -120,7 +118,7 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
 
 
 def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
-    """Estimates the time of training without its limit, from the multiplications and the measured speed."""
+    """Estimates the time of training without its limit, from the multiplications and the probed speed."""
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
     multiplied = block_weights(task.config.model) + model.vocab_size * task.config.model.embed_dim
@@ -129,7 +127,7 @@ def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
         multiplied //= 2
     # An evaluation is the forward pass alone, a third of an update.
     tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
-    return multiplied * tokens / speed_and_gpus(training)[0]
+    return multiplied * tokens / probe_speed(training)[0]
 
 
 def _training(task: Task, seconds: float) -> str:

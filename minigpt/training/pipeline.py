@@ -87,7 +87,7 @@ def train(
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
         strategy.compile(task, model)
         # Not before the text and all settings are known to be usable.
-        for line in start.chosen:
+        for line in start.completed.in_words() if start.completed else ():
             show(console, line)
         description = messages.summary(task, model, device)
         facts = run_facts(task, model, device)

@@ -12,10 +12,10 @@ import numpy as np
 from minigpt.config.sampling import TextSettings, settings_of
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator
+from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
-from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
-from minigpt.generation.prompts import as_list, as_prompts
+from minigpt.generation.given_tokenizers import GivenTokenizer, as_prompts, as_tokenizer
 from minigpt.generation.sampler import Sampler
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.console import new_console, show

@@ -8,12 +8,20 @@ from typing import Any
 
 import keras
 
-from minigpt.config import Config, TokenizerConfig, TrainingConfig, TransformerConfig, load_config
+from minigpt.config import Config, IdsConfig, PairsConfig, TrainingConfig, load_config
+from minigpt.config.complete import (
+    CHARACTERS_BELOW,
+    REFERENCE_SPEED,
+    Completed,
+    TextSize,
+    complete,
+    settings_to_choose,
+)
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.fit import choose_settings
-from minigpt.corpus.sources import Text
-from minigpt.corpus.token_store import Corpus, open_corpus
-from minigpt.errors import UserError, as_path
+from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
+from minigpt.corpus.sources import Text, read_text
+from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.models.state import copy_weights
@@ -40,6 +48,7 @@ from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, known_run_corpus
 from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.checkpointing import Checkpointing
+from minigpt.training.strategy import probe_speed
 from minigpt.training.tasks.task import Task
 
 # Settings of [training] that may change. All settings of [sampling] may change. The other settings
@@ -51,12 +60,6 @@ CHANGEABLE = {
     *("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "keep_epochs"),
     *("tensorboard", "device", "devices", "workers", "jit_compile", "deterministic"),
 }
-# Settings of [model] that may differ from those of the run that training starts from: they affect training
-# only, or only set other settings.
-OWN_SETTINGS = {
-    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
-    "standard_parts",
-}
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,12 @@ class Start:
     """The start of training, of a new run or of one that is resumed.
 
     Attributes:
-      config: the settings.
+      config: the settings, complete.
       run: the run that is resumed, locked for this process; None for a new run.
       checkpoint: the state to resume from; None for the first step.
       path: the directory of a new run; `runs/NAME-N` if None.
       name: NAME.
-      chosen: lines that say which settings were chosen for the text.
+      completed: the settings of a new run, with their origins.
       text: the text, if it was read to choose them.
     """
 
@@ -78,7 +81,7 @@ class Start:
     checkpoint: Checkpoint | None = None
     path: Path | None = None
     name: str = "run"
-    chosen: tuple[str, ...] = ()
+    completed: Completed | None = None
     text: Text | None = None
 
     def open_corpus(self) -> Corpus:
@@ -128,7 +131,7 @@ class Start:
         else:
             # Damaged ones are kept for inspection until the next checkpoint is written.
             remove_checkpoints(run.checkpoints_folder, keep=names)
-        run.replace_config(checkpointing.config_with_limits())
+        checkpointing.write_limits()
 
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
@@ -175,22 +178,77 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    config, chosen, text = choose_settings(config, measures_speed=is_alone)
-    if source := source_run(config):
-        config = with_sizes_of(source, config)
-    else:
-        check_trains_all_positions(config)
-    return Start(config, path=path, name=name, chosen=tuple(chosen), text=text)
+    completed, text = complete_settings(config, measures_speed=is_alone)
+    return Start(completed.config, path=path, name=name, completed=completed, text=text)
 
 
-def check_trains_all_positions(config: Config) -> None:
-    """Raises a `UserError` if the table of learned positions is longer than the training sequences."""
-    length, max_len = config.sequence_length, config.model.max_len
-    if config.model.position == "learned" and config.data.source != "pairs" and length < max_len:
-        raise UserError(
-            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
-            "model.position = 'learned' and without training.init_from, later positions are never trained"
-        )
+def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
+    """Returns settings that suit the text of some files, as `train` chooses them.
+
+    Args:
+      paths: files, folders, globs, as `data.paths`.
+      overrides: `"SECTION.KEY=VALUE"` strings; what they set is not chosen.
+    Raises:
+      UserError: if the text cannot be read, or an override is wrong.
+    """
+    if isinstance(paths, str) or not paths:
+        problem = "should be a list of paths, such as ['book.txt']"
+        raise UserError(ArgumentProblem("paths", paths, problem))
+    completed = complete_settings(load_config(None, overrides, [str(path) for path in paths]))[0]
+    for line in completed.in_words():
+        LOGGER.info("%s", line)
+    return completed.config
+
+
+def complete_settings(
+    config: Config, *, measures_speed: bool = True
+) -> tuple[Completed, Text | None]:
+    """Fills in what the user has not set, by the text's size, the time limit and the machine's speed.
+
+    Args:
+      config: the settings of the user.
+      measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
+        all machines choose the same.
+    Returns:
+      The settings; and the text, which is read only if something is chosen for it.
+    Raises:
+      UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
+    """
+    text, size, speed, gpus = None, None, REFERENCE_SPEED, 0
+    source = source_run(config)
+    try:
+        config = _with_given_tokenizer(config)
+        is_open = bool(settings_to_choose(config))
+    except UserError:
+        # `open_corpus` reports the problem of the tokenizer together with those of the text.
+        is_open = False
+    data = config.data
+    if is_open and isinstance(data, IdsConfig):
+        files = IdFiles(data.paths)
+        count = sum(map(len, (files.train | files.val).values()))
+        size = TextSize(count, count)
+    elif is_open:
+        text = read_text(data)
+        size = TextSize(text.bytes, text.characters, text.different_characters)
+        # The share that is chosen for a short text is the default.
+        if text.bytes < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+            size = replace(size, training_share=text.training_share(data.val_fraction))
+    if size and getattr(data, "val_paths", None):
+        # The user's own validation text is not trained on.
+        size = replace(size, training_share=1.0)
+    if is_open and measures_speed and not isinstance(data, PairsConfig):
+        speed, gpus = probe_speed(config.training)
+    return complete(config, size, speed, gpus, source and source.config), text
+
+
+def _with_given_tokenizer(config: Config) -> Config:
+    """Returns settings with the size of the vocabulary of a tokenizer that is not learned."""
+    tokenizer = config.tokenizer
+    if isinstance(config.data, IdsConfig) and config.training.init_from is None:
+        tokenizer = tokenizer_of_ids(config.data, tokenizer)
+    if not tokenizer.vocab_size and (given := given_tokenizer(tokenizer)):
+        tokenizer = tokenizer.model_copy(update={"vocab_size": given.vocab_size})
+    return config.model_copy(update={"tokenizer": tokenizer})
 
 
 def source_run(config: Config) -> Run | None:
@@ -203,53 +261,6 @@ def source_run(config: Config) -> Run | None:
         return None
     check_run(Path(name), "training.init_from")
     return Run(name)
-
-
-def with_sizes_of(run: Run, config: Config) -> Config:
-    """Returns settings with the sizes and the tokenizer of the run that training starts from.
-
-    Raises:
-      UserError: a setting contradicts the run; one line each.
-    """
-    path, run_config = run.path, run.config
-    if kinds := [k for k in (run_config.model.kind, config.model.kind) if k != "gpt"]:
-        raise UserError(
-            f"training.init_from = {config.training.init_from!r}: model.kind = {kinds[0]!r} cannot be "
-            "fine-tuned; should be a run of kind 'gpt', trained on text"
-        )
-    problems = _contradictions(config.model, run_config.model.resolved(), "model", path)
-    problems += _contradictions(config.tokenizer, run_config.tokenizer, "tokenizer", path)
-    if problems:
-        raise UserError(*problems)
-    changes = {
-        name: getattr(config.model, name) for name in OWN_SETTINGS & config.model.model_fields_set
-    }
-    return config.model_copy(
-        update={
-            "model": run_config.model.resolved().model_copy(update=changes),
-            "tokenizer": run_config.tokenizer,
-            "training": config.training.model_copy(update={"init_from": str(path.absolute())}),
-        }
-    )
-
-
-def _contradictions(
-    requested: TransformerConfig | TokenizerConfig,
-    existing: TransformerConfig | TokenizerConfig,
-    section: str,
-    path: Path,
-) -> list[str]:
-    """Returns a line for every setting that was set and differs from the run's."""
-    problems = []
-    for name in type(requested).model_fields:
-        value, expected = getattr(requested, name), getattr(existing, name, None)
-        is_set = name in requested.model_fields_set - OWN_SETTINGS and value is not None
-        if is_set and value != expected:
-            problems.append(
-                f"{section}.{name} = {value!r}: training.init_from = {str(path)!r} has {expected!r}; "
-                "should be equal or left out"
-            )
-    return problems
 
 
 @contextmanager

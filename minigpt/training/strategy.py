@@ -1,13 +1,17 @@
 """Where the steps of training are computed: the device, its memory, and the compiled step."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from minigpt.config import Config, TrainingConfig
+from minigpt.config.complete import REFERENCE_SPEED
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores, gpu_memory, why_no_gpu
 from minigpt.errors import UserError
@@ -20,6 +24,14 @@ from minigpt.training.tasks.task import Batch, Task
 if TYPE_CHECKING:
     from minigpt.training.loop import TrainingLoop
     from minigpt.training.start import Start
+
+# Products of matrices are measured for this time.
+PROBE_SECONDS = 0.2
+# Share of the time of a step that such products would take (58% to 82% were measured with TensorFlow). The
+# rest is attention, activations and the optimizer.
+SHARE_OF_PRODUCTS = 0.67
+# Of one GPU. Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
+GPU_SPEED = 100 * REFERENCE_SPEED
 
 # Trains on one batch; returns the metrics of the epoch so far.
 Step = Callable[[Batch], dict[str, Any]]
@@ -132,6 +144,37 @@ def selected_gpus(device: str, devices: int | Literal["auto"]) -> list[Any]:
     if asked > len(gpus):
         raise UserError(f"training.devices = {asked}: this machine has {len(gpus)} GPUs")
     return gpus if devices == "auto" else gpus[:asked]
+
+
+def probe_speed(training: TrainingConfig) -> tuple[float, int]:
+    """Estimates the speed of training on all devices of this process.
+
+    The sizes that are chosen, the expected time of training and the plan follow from it. The clock measures
+    the steps later.
+
+    Returns:
+      weights times tokens per second; and the number of GPUs.
+    """
+    gpus = len(selected_gpus(training.device, training.devices))
+    return gpus * GPU_SPEED if gpus else _cpu_speed(), gpus
+
+
+@cache
+def _cpu_speed() -> float:
+    """Measures products of matrices, once in a process, in weights times tokens per second."""
+    # NumPy's: TensorFlow's devices are selected later.
+    rows, width, columns = 2048, 192, 512
+    inputs, kernel = np.ones((rows, width), "float32"), np.ones((width, columns), "float32")
+    durations = []
+    end = time.perf_counter() + PROBE_SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        inputs @ kernel
+        durations.append(time.perf_counter() - start)
+    # The shortest ones: other programs only make it slower.
+    products = rows * width * columns / np.quantile(durations, 0.1)
+    # Each weight is multiplied once forward and twice backward.
+    return float(SHARE_OF_PRODUCTS * products / 3)
 
 
 def make_visible(gpus: list[Any]) -> list[Any]:

@@ -15,14 +15,14 @@ from pathlib import Path
 from minigpt.cli.terminal import input_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
-from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
-from minigpt.generation.prompts import check_prompt
+from minigpt.generation.base_models import check_prompt
 from minigpt.runs.run import Run
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.kinds import learn_tokenizer
+from minigpt.training.start import config_for_text
 from tests.settings import tokenizer_config
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.cli import opening
+from minigpt.targets import open_model
 from minigpt.targets.gguf import run_file
 from tests.cli.running import called, refused
 
@@ -169,5 +169,5 @@ def test_verbose_says_what_runs_the_model(tiny_run, monkeypatch):
     assert said() == "Running on the engine.\n"
     assert called("sample", tiny_run.portable_file, "--verbose").stderr == said()
     assert said("--beams=2") == "Running on TensorFlow: beam search.\n"
-    monkeypatch.setattr(opening, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(open_model, "LARGE_BYTES", 1000)
     assert said().startswith("Running on TensorFlow: a model of 0 MB.")

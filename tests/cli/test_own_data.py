@@ -14,8 +14,8 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.corpus import text_files
-from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.token_store import open_corpus
+from minigpt.training.start import complete_settings
 from tests.cli.running import SMALL, called, refused
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_command_finds_its_text(folder, monkeypatch, command):
         # The names of the hub are asked for in tests/corpus/test_dataset_source.py.
         overrides.append("data.name=saved")
     config = load_config(None, overrides, [value for name, value in given if name == "--text"])
-    config = fit_to_text(config, measures_speed=False)
+    config = complete_settings(config, measures_speed=False)[0].config
     corpus = open_corpus(config.data, config.tokenizer)
     assert corpus.train.documents > 10 or "- " in f"{command} "
     assert corpus.train.bytes > 500

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from minigpt.cli.train import _name, new_settings
-from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.messages import WORDS, words
+from minigpt.training.start import config_for_text
 from tests.cli.running import SMALL, called, minigpt, refused, started
 from tests.conftest import tiny_text
 

@@ -1,13 +1,13 @@
 """Settings that are chosen for a text that is not written."""
 
 from minigpt.config import Config, load_config
-from minigpt.config.fit import TextSize, fitted
+from minigpt.config.complete import TextSize, complete
 
 
 def chosen_for(size: int, *overrides: str, characters: int | None = None) -> Config:
     """Settings for a text that is not written; every character is a byte if their number is not given."""
     config = load_config(None, overrides, text=["book.txt"])
-    return fitted(config, TextSize(size, size if characters is None else characters, 80))[0]
+    return complete(config, TextSize(size, size if characters is None else characters, 80)).config
 
 
 def steps_of(config: Config) -> int:

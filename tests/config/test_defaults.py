@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minigpt.config import Config, load_config, shipped_configs
-from minigpt.config.fit import settings_to_fit
+from minigpt.config.complete import settings_to_choose
 
 # The defaults of commit fbd710fe, and for each shipped configuration what differs from them.
 SETTINGS = json.loads(
@@ -27,7 +27,7 @@ def test_shipped_configurations_resolve_as_before(name):
         for setting, value in found.items()
         if setting not in SETTINGS["defaults"] or value != SETTINGS["defaults"][setting]
     }
-    assert settings_to_fit(config) == set()
+    assert settings_to_choose(config) == set()
 
 
 def test_a_partial_configuration_is_the_default_one_without_additions(tmp_path):
@@ -53,4 +53,4 @@ def test_what_suits_the_stories_only_is_not_a_default_of_other_texts():
     assert (config.sampling.prompts, config.sampling.temperature) == ([""], 1.0)
     # The recipe is.
     assert (config.training.optimizer, config.training.learning_rate) == ("muon", 4e-3)
-    assert settings_to_fit(config) >= {"model.embed_dim", "training.steps_per_epoch"}
+    assert settings_to_choose(config) >= {"model.embed_dim", "training.steps_per_epoch"}

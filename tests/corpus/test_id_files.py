@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from minigpt.config import load_config
-from minigpt.config.fit import settings_to_fit
-from minigpt.corpus.fit import fit_to_text
+from minigpt.config.complete import settings_to_choose
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.tokenizers.listed import read_meta
+from minigpt.training.start import complete_settings
 from tests.cli.running import called, refused
 from tests.conftest import TINY_SETTINGS, nothing_compiled
 from tests.corpus.stores import decoded
@@ -133,7 +133,7 @@ def test_damaged_meta_pkl():
 def test_sizes_suit_the_number_of_ids(cache, tmp_path):
     prepare(tmp_path / "data")
     config = load_config({"data": {"source": "ids", "paths": [str(tmp_path / "data")]}})
-    fitted = fit_to_text(config, measures_speed=False)
+    fitted = complete_settings(config, measures_speed=False)[0].config
     assert fitted.tokenizer.kind == "listed"
     assert fitted.tokenizer.vocab_size == len(set(TEXT)) + 2
     assert (fitted.model.max_len, fitted.model.num_layers) == (64, 2)
@@ -230,7 +230,7 @@ def test_the_commands_for_users_of_nanogpt_work(cache, tmp_path, monkeypatch):
     config = load_config("shakespeare.toml")
     assert config.training.epochs * config.training.steps_per_epoch == 5000
     # Nothing of the model and of training is chosen.
-    chosen = {setting.split(".")[0] for setting in settings_to_fit(config)}
+    chosen = {setting.split(".")[0] for setting in settings_to_choose(config)}
     assert chosen == {"data", "tokenizer", "sampling"}
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from minigpt.config import load_config
 from minigpt.corpus.batches import training_batch
-from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.errors import UserError
+from minigpt.training.start import complete_settings
 from tests.corpus.stores import CHARACTERS, TEXTS, decoded
 from tests.settings import data_config
 
@@ -82,7 +82,7 @@ def test_sizes_are_chosen_for_the_training_text(tmp_path, cache):
     train, val = write(tmp_path / "a.jsonl", TEXTS * 40), write(tmp_path / "b.jsonl", ["new"] * 900)
     alone = load_config({"data": {"source": "files", "paths": [train], "val_fraction": 1e-6}})
     both = load_config({"data": {"source": "files", "paths": [train], "val_paths": [val]}})
-    fitted = [fit_to_text(config, measures_speed=False) for config in (alone, both)]
+    fitted = [complete_settings(config, measures_speed=False)[0].config for config in (alone, both)]
     assert fitted[0].model == fitted[1].model
     assert fitted[0].training.epochs == fitted[1].training.epochs
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from minigpt.config import GPTConfig
 from minigpt.config.sampling import TextSettings
 from minigpt.generation.given_models import build_decoder
-from minigpt.generation.prompts import as_prompts
+from minigpt.generation.given_tokenizers import as_prompts
 from minigpt.generation.sampler import Sampler
 from minigpt.layers import TransformerBlock
 from minigpt.models import build_gpt

@@ -13,7 +13,7 @@ from tests.conftest import tiny_settings, tiny_text
 
 @pytest.fixture(autouse=True)
 def known_speed(monkeypatch):
-    monkeypatch.setattr(messages, "speed_and_gpus", lambda training: (1e6, 0))
+    monkeypatch.setattr(messages, "probe_speed", lambda training: (1e6, 0))
 
 
 def test_it_agrees_with_what_the_training_records(tiny_run, tmp_path, monkeypatch):
@@ -33,7 +33,7 @@ def test_it_agrees_with_what_the_training_records(tiny_run, tmp_path, monkeypatc
     steps = training.epochs * training.steps_per_epoch
     assert values["training"]["tokens"] == steps * training.batch_size * config.model.max_len
     assert values["memory_bytes"] == sum(training_bytes(config, values["tokens"]["vocab_size"]))
-    assert values["seconds"] > 0
+    assert values["seconds"] > 0 and values["origins"]["training.epochs"] == "given"
 
 
 def test_of_pairs(pair_run):

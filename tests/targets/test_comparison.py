@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minigpt.targets import comparison, opened_model
+from minigpt.targets import comparison, opened_keras
 
 PROMPTS = ["Ana sat", "Dirk", "", "Béla sat on the roof and"]
 
 
 @pytest.fixture(scope="module")
 def opened(tiny_run):
-    return opened_model.opened_model(tiny_run.load_model(), tiny_run.load_tokenizer())
+    return opened_keras.opened_keras(tiny_run.load_model(), tiny_run.load_tokenizer())
 
 
 def test_texts_are_judged_as_they_are_generated(tiny_run, opened):
@@ -38,7 +38,7 @@ def test_logits_are_the_same_in_a_batch(opened, monkeypatch):
     texts = [np.array(opened.encode([prompt])[0] or [0], "int32") for prompt in PROMPTS]
     alone = [next(opened.logits([ids], [None])) for ids in texts]
     for size in (2**27, 1):  # All at once, and one at a time.
-        monkeypatch.setattr(opened_model, "_BATCH_BYTES", size)
+        monkeypatch.setattr(opened_keras, "_BATCH_BYTES", size)
         together = opened.logits(texts, [None] * len(texts))
         for one, other in zip(alone, together, strict=True):
             assert one.shape == other.shape and abs(one - other).max() < 1e-5

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer, find_stop
 from minigpt.tokenizers.kinds import learn_tokenizer
+from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, find_stop
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 

@@ -4,8 +4,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.tokenizers.continuation import find_stop
 from minigpt.tokenizers.graph.graph_tokenizer import cut_at_stop
+from minigpt.tokenizers.vocabulary import find_stop
 
 CUT = tf.function(cut_at_stop, reduce_retracing=True)
 

@@ -13,7 +13,7 @@ V = 50
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_gpt_multiplies_each_token_with_every_matrix_once(monkeypatch, tied):
-    monkeypatch.setattr(messages, "speed_and_gpus", lambda training: (1e6, 0))
+    monkeypatch.setattr(messages, "probe_speed", lambda training: (1e6, 0))
     sizes = {"max_len": 16, "embed_dim": 32, "num_heads": 4, "num_layers": 3}
     training = {"epochs": 2, "steps_per_epoch": 7, "accumulate_steps": 3}
     config = Config.model_validate(

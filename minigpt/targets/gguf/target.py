@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minigpt.config import SamplingConfig, TransformerConfig
-from minigpt.targets.gguf.settings import ignored_settings
+from minigpt.config.sampling import ignored_settings
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 from minigpt.tokenizers.base import Tokenizer
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config.sampling import TextSettings
+from minigpt.config.sampling import TextSettings, engine_problems
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base_models import (
     BaseTextModel,
     BaseTranslationModel,
     ModelWithTokenizer,
+    Prompt,
     Sample,
+    check_prompt,
+    shortened,
 )
 from minigpt.generation.controls import Controls
-from minigpt.generation.prompts import Prompt, check_prompt, shortened
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import engine_problems
 from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat_format import ChatFormat
-from minigpt.tokenizers.continuation import ContinuationText
-from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
+from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary, unescaped
 
 if TYPE_CHECKING:
     # Imports pydantic: NumPy and wasmtime are enough for this module.
@@ -89,7 +89,8 @@ class PortableTokenizer(Vocabulary):
           TypeError: `text` is not a string.
           ValueError: `text` contains half of a surrogate pair, which UTF-8 cannot represent.
         """
-        (text,) = checked([text])
+        if not isinstance(text, str):
+            raise TypeError(f"text should be a string. Received: {text!r}")
         with self._lock:
             return self._engine.encode(text)[0]
 
@@ -367,7 +368,9 @@ def _window(
 
 
 def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationModel:
-    """Opens a portable file, `model.gguf`. Needs NumPy and wasmtime, but no TensorFlow.
+    """Opens a portable file, `model.gguf`, in the engine. Needs NumPy and wasmtime, but no TensorFlow.
+
+    `minigpt.open_model` opens runs too, and does what the engine lacks with TensorFlow.
 
     Args:
       path: the file, or a page that `minigpt export` wrote or that was saved in a browser.
@@ -377,7 +380,7 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
       UserError: the file cannot be read, or is not a portable file.
       TypeError: `path` is not a path.
     """
-    path = as_path("path", path)
+    path = path if isinstance(path, Path) else as_path("path", path)
     engine = Engine(path)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)

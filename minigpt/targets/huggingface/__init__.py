@@ -33,7 +33,7 @@ class HuggingFace(Target):
 
     def open(self, path: Path) -> Opened:
         from minigpt.targets.huggingface.folders import read_folder
-        from minigpt.targets.opened_model import opened_model
+        from minigpt.targets.opened_keras import opened_keras
 
         model, tokenizer, _ = read_folder(path)
-        return opened_model(model, tokenizer, ("safetensors", "tensorflow"))
+        return opened_keras(model, tokenizer, ("safetensors", "tensorflow"))

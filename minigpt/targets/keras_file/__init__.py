@@ -36,7 +36,7 @@ class KerasFile(Target):
     def open(self, path: Path) -> Opened:
         import keras
 
-        from minigpt.targets.opened_model import opened_model
+        from minigpt.targets.opened_keras import opened_keras
 
         with tempfile.TemporaryDirectory() as folder:
             # Keras opens only names that end so.
@@ -45,4 +45,4 @@ class KerasFile(Target):
             model = keras.models.load_model(named)
         with zipfile.ZipFile(path) as archive:
             names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
-            return opened_model(model, saved_tokenizer({n: archive.read(n) for n in names}))
+            return opened_keras(model, saved_tokenizer({n: archive.read(n) for n in names}))

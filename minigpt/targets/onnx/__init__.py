@@ -73,7 +73,7 @@ class TransformersJs(HuggingFace):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.huggingface.folders import as_json, described_files
         from minigpt.targets.onnx.graphs import growing_graph, store_weights
-        from minigpt.targets.opened_model import in_float32
+        from minigpt.targets.opened_keras import in_float32
 
         dtype, model_file = MODEL_FILES[weights]
         files = described_files(source.gpt, source.tokenizer, source.run.config.sampling)

@@ -11,7 +11,7 @@ from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import baselines, score
 from minigpt.evaluation.text import Evaluator, SharedBatches
-from minigpt.generation.prompts import unknown_tokens_message
+from minigpt.generation.base_models import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.console import counted
 from minigpt.training.progress import Display

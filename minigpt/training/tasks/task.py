@@ -2,13 +2,13 @@
 
 import abc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
 from minigpt.config import Config
+from minigpt.config.complete import resolved
 from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
@@ -48,23 +48,7 @@ class Task(abc.ABC):
         self.config = config
         self.corpus = corpus
         self.prepare()
-        self.config = self._resolved()
-
-    def _resolved(self) -> Config:
-        config, training = self.config, self.config.training
-        # One pass over the training text, unless set.
-        steps = max(1, self.batches_in_pass // training.accumulate_steps)
-        data, tokenizer = config.data, config.tokenizer
-        settings = {"paths", "val_paths"} & set(type(data).model_fields)
-        paths = {name: list(map(recorded_path, getattr(data, name))) for name in settings}
-        name = getattr(data, "name", "")
-        folder = {"name": str(Path(name).absolute())} if Path(name).is_dir() and name else {}
-        data = data.model_copy(update=paths | folder)
-        if path := getattr(tokenizer, "path", None):
-            tokenizer = tokenizer.model_copy(update={"path": recorded_path(path)})
-        config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
-        changes = {"data": data, "tokenizer": tokenizer, "model": config.model.resolved()}
-        return config.model_copy(update=changes)
+        self.config = resolved(config, self.batches_in_pass, recorded_path)
 
     @abc.abstractmethod
     def prepare(self) -> None:

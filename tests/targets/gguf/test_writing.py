@@ -11,6 +11,7 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
+from minigpt.runs.layout import is_current
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -147,7 +148,7 @@ def test_kinds_of_weights(tmp_path):
 
 def test_a_run_ends_with_its_file(tiny_run, opened_without_xla):
     """It has the weights of model.keras and the facts of the best epoch."""
-    assert tiny_run.has_current_portable_file
+    assert is_current(tiny_run.path)
     model = minigpt.load_portable(tiny_run.portable_file)
     ids = np.arange(16)[None]
     np.testing.assert_allclose(model.logits(ids), opened_without_xla.logits(ids), rtol=0, atol=1e-4)

@@ -7,7 +7,7 @@ import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models import build_gpt
 from minigpt.targets.huggingface.chat_template import chat_format
-from minigpt.targets.opened_model import opened_model
+from minigpt.targets.opened_keras import opened_keras
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.targets.targets import target_named
 from minigpt.tokenizers.kinds import learn_tokenizer
@@ -92,6 +92,6 @@ def test_roles_that_are_none(chat):
 def test_what_a_certificate_compares(exported, portable, chat_run):
     expected = [portable.chat(question, 6, temperature=0.0) for question in ASKED]
     model, tokenizer = chat_run.load_model(), chat_run.load_tokenizer()
-    assert opened_model(model, tokenizer).answer(ASKED, 6) == expected
+    assert opened_keras(model, tokenizer).answer(ASKED, 6) == expected
     for path, name in ((exported, "saved_model"), (chat_run.portable_file, "gguf")):
         assert target_named(name).open(path).answer(ASKED, 6) == expected

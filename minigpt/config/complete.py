@@ -1,12 +1,19 @@
-"""Settings for the size of a text and the time limit."""
+"""Completes settings. Each one is given, or chosen for the text, or that of the run to start from.
+
+What has to be measured, the size of the text and the speed of the machine, is an argument. The user's
+settings are kept; what is not mentioned here has its default.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import Config
 from minigpt.config.tokenizer import BytePairConfig
+from minigpt.errors import UserError
 
 Settings = dict[str, dict[str, Any]]
 
@@ -36,6 +43,12 @@ LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
 GPU_ROWS, GPU_UPDATES = 32, 2000
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
+# Settings of [model] that may differ from those of the run that training starts from: they affect training
+# only, or only set other settings.
+OWN_SETTINGS = {
+    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
+    "standard_parts",
+}
 # Estimates for English.
 CHARACTERS_PER_WORD = 5.0
 BYTES_PER_TOKEN_OF_GPT2 = 4.0
@@ -59,7 +72,33 @@ class TextSize:
     training_share: float | None = None
 
 
-def settings_to_fit(config: Config) -> set[str]:
+@dataclass(frozen=True)
+class Completed:
+    """Complete settings, and where they come from.
+
+    Attributes:
+      config: the settings.
+      origins: name of a setting, such as "training.epochs" → "given", "chosen" or "of the run". One that
+        is left out has its default.
+      reason: what the chosen ones suit: "20,000 bytes of text".
+    """
+
+    config: Config
+    origins: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+    def in_words(self) -> list[str]:
+        """Returns lines that say what was chosen; none if nothing was."""
+        lines: dict[str, list[str]] = {}
+        for name, value in self.config.settings().items():
+            if self.origins.get(name) == "chosen":
+                shown = str(value).lower() if isinstance(value, bool | None) else repr(value)
+                lines.setdefault(name.split(".")[0], []).append(f"{name} = {shown}")
+        first = [f"Chosen for {self.reason} (each of these can be set):"] if lines else []
+        return first + [f"  {', '.join(settings)}" for settings in lines.values()]
+
+
+def settings_to_choose(config: Config) -> set[str]:
     """Returns the settings that should be chosen for the text because the user has not set them.
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
@@ -69,32 +108,118 @@ def settings_to_fit(config: Config) -> set[str]:
     """
     if config.data.source == "stories":
         return set()
-    return {
-        f"{section}.{key}"
-        for section, settings in _Choice(config, TextSize(0, 0)).unset_settings().items()
-        for key in settings
-    }
+    return _names(_Choice(config, TextSize(0, 0)).unset_settings())
 
 
-def fitted(
-    config: Config, text: TextSize, speed: float = REFERENCE_SPEED, gpus: int = 0
-) -> tuple[Config, Settings]:
+def complete(
+    config: Config,
+    text: TextSize | None = None,
+    speed: float = REFERENCE_SPEED,
+    gpus: int = 0,
+    source: Config | None = None,
+) -> Completed:
     """Fills in what the user has not set.
 
     Args:
       config: the settings of the user.
-      text: the size of the text.
+      text: the size of the text; None if nothing is to be chosen for it.
       speed: of training on all devices, in weights times tokens per second.
       gpus: the number of GPUs that share a batch.
-    Returns:
-      The complete settings, and those that were chosen here.
+      source: the settings of the run that `training.init_from` names.
     Raises:
-      UserError: if settings of the user are incompatible with the chosen ones.
+      UserError: a setting contradicts a chosen one or the run; one line each.
     """
-    given = config.model_dump(exclude_unset=True)
-    chosen = _Choice(config, text, speed, gpus).unset_settings()
-    sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
-    return load_config({"format": FORMAT} | sections), chosen
+    origins = dict.fromkeys(_names(config.model_dump(exclude_unset=True)), "given")
+    reason = ""
+    if text:
+        given = config.model_dump(exclude_unset=True)
+        chosen = _Choice(config, text, speed, gpus).unset_settings()
+        sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
+        config = load_config({"format": FORMAT} | sections)
+        origins |= dict.fromkeys(_names(chosen), "chosen")
+        unit = "token ids" if config.data.source == "ids" else "bytes of text"
+        reason = f"{text.bytes:,} {unit}"
+    if source:
+        own = OWN_SETTINGS & config.model.model_fields_set
+        config = _with_sizes_of(source, config)
+        sizes = _names({"model": dict(config.model), "tokenizer": dict(config.tokenizer)})
+        origins |= dict.fromkeys(sizes - {f"model.{name}" for name in own}, "of the run")
+    elif config.training.init_from is None:
+        _check_trains_all_positions(config)
+    return Completed(config, origins, reason)
+
+
+def resolved(config: Config, batches_in_pass: int, recorded: Callable[[str], str]) -> Config:
+    """Returns settings from which a run can be repeated anywhere: with all sizes, and paths that are found.
+
+    Args:
+      config: complete settings.
+      batches_in_pass: batches in one pass over the training text, the steps of an epoch unless set.
+      recorded: returns the path with which the same file is found from another folder.
+    """
+    training, data, tokenizer = config.training, config.data, config.tokenizer
+    steps = training.steps_per_epoch or max(1, batches_in_pass // training.accumulate_steps)
+    for name in {"paths", "val_paths"} & set(type(data).model_fields):
+        data = data.model_copy(update={name: list(map(recorded, getattr(data, name)))})
+    # A data set may be a folder.
+    if (name := getattr(data, "name", "")) and Path(name).is_dir():
+        data = data.model_copy(update={"name": recorded(name)})
+    if path := getattr(tokenizer, "path", None):
+        tokenizer = tokenizer.model_copy(update={"path": recorded(path)})
+    changes = {"data": data, "tokenizer": tokenizer, "model": config.model.resolved()}
+    return config.with_training(steps_per_epoch=steps).model_copy(update=changes)
+
+
+def _names(sections: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {f"{section}.{key}" for section, settings in sections.items() for key in settings}
+
+
+def _check_trains_all_positions(config: Config) -> None:
+    """Raises a `UserError` if the table of learned positions is longer than the training sequences."""
+    length, max_len = config.sequence_length, config.model.max_len
+    if config.model.position == "learned" and config.data.source != "pairs" and length < max_len:
+        raise UserError(
+            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
+            "model.position = 'learned' and without training.init_from, later positions are never trained"
+        )
+
+
+def _with_sizes_of(source: Config, config: Config) -> Config:
+    """Returns settings with the sizes and the tokenizer of the run that training starts from.
+
+    Raises:
+      UserError: a setting contradicts the run; one line each.
+    """
+    training, model = config.training, source.model.resolved()
+    init_from = f"training.init_from = {training.init_from!r}"
+    if kinds := [kind for kind in (model.kind, config.model.kind) if kind != "gpt"]:
+        raise UserError(
+            f"{init_from}: model.kind = {kinds[0]!r} cannot be fine-tuned; should be a run of kind 'gpt', "
+            "trained on text"
+        )
+    problems = []
+    pairs: list[tuple[str, Any, Any]] = [
+        ("model", config.model, model),
+        ("tokenizer", config.tokenizer, source.tokenizer),
+    ]
+    for section, requested, existing in pairs:
+        for name in requested.model_dump(exclude_none=True, exclude_unset=True):
+            value, expected = getattr(requested, name), getattr(existing, name, None)
+            if name not in OWN_SETTINGS and value != expected:
+                problems.append(
+                    f"{section}.{name} = {value!r}: {init_from} has {expected!r}; should be equal or left "
+                    "out"
+                )
+    if problems:
+        raise UserError(*problems)
+    changes = {
+        name: getattr(config.model, name) for name in OWN_SETTINGS & config.model.model_fields_set
+    }
+    assert training.init_from is not None
+    path = str(Path(training.init_from).absolute())
+    return config.with_training(init_from=path).model_copy(
+        update={"model": model.model_copy(update=changes), "tokenizer": source.tokenizer}
+    )
 
 
 class _Choice:

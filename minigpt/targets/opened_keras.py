@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from minigpt.config.sampling import TextSettings
+from minigpt.generation.base_models import Prompt, chat_prompt
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.prompts import Prompt, chat_prompt
 from minigpt.generation.sampler import Sampler
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
@@ -20,7 +20,7 @@ from minigpt.tokenizers.base import Tokenizer
 _BATCH_BYTES = 2**27
 
 
-def opened_model(
+def opened_keras(
     model: GPT | EncoderDecoder,
     tokenizer: Tokenizer,
     packages: tuple[str, ...] = ("keras", "tensorflow"),

@@ -3,7 +3,8 @@
 import pytest
 
 from minigpt.config import load_config
-from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted
+from minigpt.config.complete import REFERENCE_SPEED, TextSize, complete
+from minigpt.errors import UserError
 from tests.config.fitting import chosen_for, passes_of, steps_of
 
 SIZES = (200, 5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 10**9)
@@ -73,7 +74,36 @@ def test_the_steps_suit_what_the_user_sets(given):
 def test_a_table_of_positions_is_as_long_as_the_sequences_that_train_it(position, max_len):
     given = [f"model.position={position}", "training.sequence_length=16"]
     assert chosen_for(50_000, *given).model.max_len == max_len
-    assert chosen_for(50_000, *given, "model.max_len=48").model.max_len == 48
+
+
+def test_later_positions_of_a_table_would_not_be_trained():
+    given = ["training.sequence_length=16", "model.max_len=48"]
+    assert chosen_for(50_000, *given).model.max_len == 48
+    with pytest.raises(UserError, match=r"training.sequence_length"):
+        chosen_for(50_000, *given, "model.position=learned")
+    # It was trained in another run.
+    chosen_for(50_000, *given, "model.position=learned", "training.init_from=runs/a")
+
+
+def test_the_origin_of_a_setting_is_known():
+    text = TextSize(50_000, 50_000, 80)
+    given = load_config(None, ["model.embed_dim=16"], text=["book.txt"])
+    found = complete(given, text)
+    assert found.origins["model.embed_dim"] == found.origins["data.paths"] == "given"
+    assert found.origins["model.num_layers"] == found.origins["training.epochs"] == "chosen"
+    assert "training.optimizer" not in found.origins
+    lines = found.in_words()
+    assert "50,000 bytes" in lines[0] and any("model.num_layers = 3" in line for line in lines)
+    assert not any("embed_dim" in line for line in lines)
+    overrides = ["training.init_from=runs/a", "model.dropout_rate=0.3"]
+    tuned = complete(load_config(None, overrides, text=["book.txt"]), text, source=found.config)
+    assert tuned.config.model.embed_dim == 16 and tuned.config.model.dropout_rate == 0.3
+    assert tuned.origins["model.embed_dim"] == tuned.origins["tokenizer.kind"] == "of the run"
+    assert tuned.origins["model.dropout_rate"] == "given"
+    assert tuned.origins["training.learning_rate"] == "chosen"
+    contradiction = load_config(None, [*overrides, "model.embed_dim=32"], text=["book.txt"])
+    with pytest.raises(UserError, match=r"model.embed_dim"):
+        complete(contradiction, text, source=found.config)
 
 
 @pytest.mark.parametrize("size", [200, 50_000, 10**8])
@@ -100,12 +130,12 @@ def test_the_batch_of_a_length(size, expected):
 def test_the_batch_grows_with_the_gpus_while_enough_updates_are_left(size, gpus, rows):
     text = load_config(None, text=["book.txt"])
     size_of_text = TextSize(size, size)
-    config = fitted(text, size_of_text, gpus * 100 * REFERENCE_SPEED, gpus)[0]
+    config = complete(text, size_of_text, gpus * 100 * REFERENCE_SPEED, gpus).config
     assert config.training.batch_size == rows
     if rows > 4:
         assert steps_of(config) >= 2000
     given = load_config(None, ["training.batch_size=8"], text=["book.txt"])
-    assert fitted(given, size_of_text, REFERENCE_SPEED, gpus)[0].training.batch_size == 8
+    assert complete(given, size_of_text, REFERENCE_SPEED, gpus).config.training.batch_size == 8
 
 
 def test_a_wide_model_makes_fewer_steps_in_the_same_time():

@@ -6,16 +6,12 @@ import pytest
 import tensorflow as tf
 
 from minigpt.config import Config, dump_config, load_config
-from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.config.complete import REFERENCE_SPEED, TextSize, complete, settings_to_choose
 from minigpt.config.training import TrainingConfig
-from minigpt.corpus import fit
 from minigpt.corpus.batches import check_fills_batch
-from minigpt.corpus.fit import (
-    config_for_text,
-    fit_to_text,
-    speed_and_gpus,
-)
 from minigpt.corpus.token_store import open_corpus
+from minigpt.training import start, strategy
+from minigpt.training.start import complete_settings, config_for_text
 from tests.config.fitting import passes_of, steps_of
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
@@ -72,7 +68,7 @@ def test_what_is_chosen_for_pairs(tmp_path):
     (tmp_path / "pairs.tsv").write_text("a hill\tein Berg\n" * 20 + "a fig\teine Feige\n")
     data = {"source": "pairs", "paths": [str(tmp_path / "pairs.tsv")]}
     given = {"data": data, "model": {"kind": "encoder_decoder"}, "tokenizer": {"kind": "word"}}
-    config = fit_to_text(load_config(given))
+    config = complete_settings(load_config(given))[0].config
     assert (config.tokenizer.kind, config.tokenizer.vocab_size) == ("word", 20_000)
     assert (config.model.dropout_rate, config.model.max_len) == (0.2, 128)
     training = config.training
@@ -100,32 +96,32 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config(None, ["model.embed_dim=48", "data.source=files", f"data.paths=[{path!r}]"]),
         load_config("default", ["model.embed_dim=48"], text=[path]),
     ):
-        assert fit_to_text(config) == expected
+        assert complete_settings(config)[0].config == expected
 
 
 def test_a_complete_configuration_reads_no_text(tmp_path):
     config = config_for_text([text_of(5_000, tmp_path)])
     (tmp_path / "config.toml").write_text(dump_config(config))
     (tmp_path / "book.txt").unlink()
-    assert fit_to_text(config) is config
+    assert complete_settings(config)[0].config == config
     # Nothing is chosen again from what a run has written.
     again = load_config(tmp_path / "config.toml")
-    assert settings_to_fit(again) == set()
-    assert fit_to_text(again) is again
-    assert fit_to_text(load_config(None)) == load_config(None)
+    assert settings_to_choose(again) == set()
+    assert complete_settings(again)[0].config == again
+    assert complete_settings(load_config(None))[0].config == load_config(None)
 
 
 def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
     path = text_of(2_000_000, tmp_path)
     widths = []
     for speed in (REFERENCE_SPEED / 10, REFERENCE_SPEED, 10 * REFERENCE_SPEED):
-        monkeypatch.setattr(fit, "training_speed", lambda device, speed=speed: speed)
+        monkeypatch.setattr(start, "probe_speed", lambda training, speed=speed: (speed, 0))
         config = config_for_text([path])
         widths.append(config.model.embed_dim)
         # Several processes choose the same.
         assert (
-            fit_to_text(load_config(None, text=[path]), measures_speed=False)
-            == (fitted(load_config(None, text=[path]), TextSize(2_000_000, 2_000_000))[0])
+            complete_settings(load_config(None, text=[path]), measures_speed=False)[0].config
+            == complete(load_config(None, text=[path]), TextSize(2_000_000, 2_000_000)).config
         )
     assert widths == [96, 192, 256]
 
@@ -136,12 +132,12 @@ def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
 )
 def test_the_gpus_that_are_used_are_counted(settings, gpus, monkeypatch, tmp_path):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * 4)
-    monkeypatch.setattr(fit, "training_speed", lambda device: 1e9)
-    assert speed_and_gpus(TrainingConfig(**settings)) == (1e9 * max(1, gpus), gpus)
+    monkeypatch.setattr(strategy, "_cpu_speed", lambda: strategy.GPU_SPEED)
+    speed = strategy.GPU_SPEED * max(1, gpus)
+    assert strategy.probe_speed(TrainingConfig(**settings)) == (speed, gpus)
     seen = []
-    choose = fit.fitted
     monkeypatch.setattr(
-        fit, "fitted", lambda *arguments: seen.append(arguments) or choose(*arguments)
+        start, "complete", lambda *arguments: seen.append(arguments) or complete(*arguments)
     )
-    fit_to_text(load_config({"training": settings}, text=[text_of(2_000, tmp_path)]))
-    assert seen[0][2:] == (1e9 * max(1, gpus), gpus)
+    complete_settings(load_config({"training": settings}, text=[text_of(2_000, tmp_path)]))
+    assert seen[0][2:4] == (speed, gpus)

@@ -1,0 +1,74 @@
+"""`open_model`: which program runs a model, and what a model of the engine says to what it lacks."""
+
+import subprocess
+import sys
+
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+
+
+def test_the_engine_runs_what_it_can(tiny_run, opened_without_xla):
+    expected = opened_without_xla.generate("Ana sat", 8, temperature=0)
+    for source in (tiny_run, str(tiny_run.path), tiny_run.portable_file):
+        model = minigpt.open_model(source, temperature=0.0)
+        assert isinstance(model, minigpt.PortableTextModel)
+        assert model.generate("Ana sat", 8, temperature=0) == expected
+    with pytest.raises(UserError, match=r"^beams = 2: .*minigpt\.load"):
+        model.generate("Ana", beams=2)
+
+
+def test_tensorflow_runs_the_rest(pair_run, runs_folder, without_xla):
+    assert isinstance(minigpt.open_model(pair_run), minigpt.PortableTranslationModel)
+    model = minigpt.open_model(pair_run, beams=2)
+    assert isinstance(model, minigpt.TranslationModel)
+    assert model.translate("a b c", beams=2)
+    # Portable files have no such blocks.
+    model = minigpt.open_model(runs_folder / "character", beams=2)
+    assert isinstance(model, minigpt.TextModel)
+
+
+def test_what_cannot_be_opened(tiny_run, tmp_path):
+    with pytest.raises(UserError, match="does not exist"):
+        minigpt.open_model(tmp_path / "none")
+    with pytest.raises(UserError, match="top_k = -1"):
+        minigpt.open_model(tiny_run, top_k=-1)
+    with pytest.raises(UserError, match=r"beams = 2: .*but its run has"):
+        minigpt.open_model(tiny_run.portable_file, beams=2)
+    with pytest.raises(TypeError):
+        minigpt.open_model(5)
+
+
+WALK = """
+import os, sys
+package, found = sys.argv[1], set()
+
+def entered(frame, event, argument):
+    code = frame.f_code
+    if event != "call" or code.co_name == "<module>" or not code.co_filename.startswith(package):
+        return
+    while frame := frame.f_back:  # Not what happens while a module is imported.
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return
+    found.add(code.co_filename)
+
+from minigpt.__main__ import main
+sys.argv = ["minigpt", "sample", sys.argv[2], "--prompt", "Ana", "--max-new-tokens", "3"]
+sys.setprofile(entered)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+sys.setprofile(None)
+print(*sorted(found), sep="\\n", file=sys.stderr)
+"""
+
+
+def test_from_the_command_to_the_text_there_are_few_files(tiny_run):
+    """Whoever wants to know how a text is sampled reads these."""
+    package = minigpt.__path__[0]
+    arguments = [sys.executable, "-c", WALK, package, str(tiny_run.path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stdout.startswith("Ana")
+    assert len(done.stderr.splitlines()) <= 14, done.stderr
