@@ -181,8 +181,9 @@ def has_memorized(history: History) -> bool:
 def _copies_nothing(history: History) -> bool:
     """Returns whether the samples of the last state were measured, and no passage in them is copied."""
     measured = history.memorization
-    enough = measured and measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
-    return bool(enough and not measured.share)
+    if not measured or measured.share:
+        return False
+    return measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
 
 
 def unlike(history: History) -> Verdict | None:

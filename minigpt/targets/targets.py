@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.tokenizers.base import Tokenizer
 
 if TYPE_CHECKING:
-    from minigpt.models import GPT, EncoderDecoder
     from minigpt.runs.run import Run
 
 # Name → module and class, in this package.
@@ -75,13 +74,8 @@ class ExportSource:
         self.with_text = with_text
 
     @cached_property
-    def model(self) -> "GPT | EncoderDecoder":
+    def model(self) -> Any:
         return self.run.load_model()
-
-    @property
-    def gpt(self) -> "GPT":
-        """The model, for formats with `only_gpt`."""
-        return cast("GPT", self.model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

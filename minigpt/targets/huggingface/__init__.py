@@ -26,7 +26,7 @@ class HuggingFace(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.huggingface.folders import write_folder
 
-        write_folder(source.gpt, source.tokenizer, path, source.run.config.sampling)
+        write_folder(source.model, source.tokenizer, path, source.run.config.sampling)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.safetensors").is_file()

@@ -44,7 +44,7 @@ class LiteRT(Target):
         import tensorflow as tf
 
         with tempfile.TemporaryDirectory() as folder, hide_tensorflow_log():
-            _save(source.gpt, folder)
+            _save(source.model, folder)
             converter = tf.lite.TFLiteConverter.from_saved_model(folder)
             if weights != "float32":
                 converter.optimizations = [tf.lite.Optimize.DEFAULT]

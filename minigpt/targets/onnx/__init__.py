@@ -41,7 +41,7 @@ class Onnx(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.onnx.graphs import converted, store_weights
 
-        step = CachedStep(source.gpt)
+        step = CachedStep(source.model)
         files = documents(source, weights)
         with hide_tensorflow_log():
             graph = store_weights(converted(step.step, step.signature(None, None)), weights)
@@ -76,7 +76,7 @@ class TransformersJs(HuggingFace):
         from minigpt.targets.opened_keras import in_float32
 
         dtype, model_file = MODEL_FILES[weights]
-        files = described_files(source.gpt, source.tokenizer, source.run.config.sampling)
+        files = described_files(source.model, source.tokenizer, source.run.config.sampling)
         # Otherwise the dtype would have to be named in browsers, where the default is another one.
         config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
         settings = json.loads(files["tokenizer_config.json"])

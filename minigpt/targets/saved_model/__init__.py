@@ -95,11 +95,10 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
-    texts, names = tf.constant([prompt]), serve.structured_input_signature[1]
-    # The settings of a translation, or of a continuation.
-    values = {"beams": 1, "length_penalty": 1.0, "temperature": 0.0, "top_k": 1, "top_p": 1.0}
-    values |= {"max_new_tokens": max_new_tokens, "seed": 0}
-    given = {"text": texts, "prompt": texts, "contents": texts, "roles": tf.constant(["user"])}
-    given |= {name: tf.constant(value) for name, value in values.items()}
-    text: bytes = serve(**{name: given[name] for name in names})["text"].numpy()[0]
+    # The arguments of a translation, of a continuation, or of a dialogue.
+    given: dict[str, Any] = {key: [prompt] for key in ("text", "prompt", "contents")}
+    given |= {"roles": ["user"], "beams": 1, "length_penalty": 1.0, "temperature": 0.0, "top_k": 1}
+    given |= {"top_p": 1.0, "max_new_tokens": max_new_tokens, "seed": 0}
+    names = serve.structured_input_signature[1]
+    text: bytes = serve(**{name: tf.constant(given[name]) for name in names})["text"].numpy()[0]
     return text.decode()

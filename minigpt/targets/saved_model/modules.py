@@ -1,8 +1,7 @@
 """The graphs of a SavedModel: text in, text out, in programs that do not have minigpt."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -31,17 +30,16 @@ def _spec(name: str, dtype: Any, axes: int = 0) -> tf.TensorSpec:
 class TextModule(tf.Module):
     """A model with its tokenizer as TensorFlow functions, for `tf.saved_model.load`.
 
-    A process that loads it has imported tensorflow and, for a byte-pair tokenizer, tensorflow_text.
+    A process that loads it has imported tensorflow and, for a byte-pair tokenizer, tensorflow_text. Its
+    `functions` are the signatures; `serve` is "serving_default".
     """
+
+    functions: ClassVar[tuple[str, ...]] = ("serve", "logits", "tokenize", "detokenize")
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         super().__init__(name="minigpt")
         self.model = model
         self.tokenizer = graph_of(tokenizer)
-
-    def signatures(self) -> Mapping[str, Any]:
-        """Returns the functions of the SavedModel by name."""
-        return {"tokenize": self.tokenize, "detokenize": self.detokenize}
 
     @_graph(_spec("text", tf.string, 1))
     def tokenize(self, text):  # type: ignore[no-untyped-def]
@@ -64,8 +62,10 @@ class TextModule(tf.Module):
 
     def save(self, folder: Path) -> None:
         """Writes a SavedModel into an empty folder."""
+        signatures = {name: getattr(self, name) for name in self.functions}
+        signatures["serving_default"] = signatures.pop("serve")
         with hide_tensorflow_log():
-            tf.saved_model.save(self, str(folder), self.signatures())
+            tf.saved_model.save(self, str(folder), signatures)
 
 
 # The arguments of `sample`.
@@ -97,13 +97,11 @@ class TextToText(TextModule):
     `detokenize` ignores ids outside the vocabulary, and clips lengths to the row.
     """
 
+    functions = (*TextModule.functions, "sample")
+
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         self.decoder = Decoder(model, tokenizer.end_id, tokenizer.never_sampled_ids)
-
-    def signatures(self) -> Mapping[str, Any]:
-        own = {"serving_default": self.serve, "sample": self.sample, "logits": self.logits}
-        return {**own, **super().signatures()}
 
     @_graph(*_SERVE)
     def serve(self, prompt, *arguments):  # type: ignore[no-untyped-def]
@@ -198,13 +196,12 @@ class TextToText(TextModule):
 class ChatToText(TextToText):
     """A GPT that was trained on dialogues: `chat`, and what `TextToText` has."""
 
+    functions = (*TextToText.functions, "chat")
+
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         assert tokenizer.chat is not None
         self._format = tokenizer.chat
-
-    def signatures(self) -> Mapping[str, Any]:
-        return {**super().signatures(), "chat": self.chat}
 
     @_graph(_spec("roles", tf.string, 1), _spec("contents", tf.string, 1), *_SERVE[1:])
     def chat(self, roles, contents, *arguments):  # type: ignore[no-untyped-def]
@@ -255,9 +252,6 @@ class SourceToTarget(TextModule):
         super().__init__(model, tokenizer)
         self.end_id = tokenizer.end_id
         self.translator = Translator.of(model, tokenizer)
-
-    def signatures(self) -> Mapping[str, Any]:
-        return {"serving_default": self.serve, "logits": self.logits, **super().signatures()}
 
     @_graph(
         *(_spec("text", tf.string, 1), _spec("max_new_tokens", tf.int32)),
