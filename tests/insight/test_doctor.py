@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minigpt.config.fit import sizes_for
+from minigpt.config.complete import sizes_for
 from minigpt.insight.doctor import diagnose
 from minigpt.runs.analysis import TITLES
 from tests.insight.histories import (

@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -80,7 +79,7 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "samples": samples,
         "certificates": certificate_values(run),
         "settings": setting_rows(config) if config else [],
-        "environment": environment(text(recorded.get("device"), 300)),
+        "device": text(recorded.get("device"), 300),
     }
 
 
@@ -300,13 +299,3 @@ def _without_folders(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_folders(item) for item in value]
     return value if not isinstance(value, str) or "://" in value else Path(value).name or value
-
-
-def environment(device: str | None) -> list[tuple[str, str]]:
-    """Returns names and values: the program that wrote the report, and the device used for training."""
-    machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
-    return [
-        ("Device of the training", device or "not recorded"),
-        ("Report written by", f"minigpt {minigpt.__version__}, Python {platform.python_version()}"),
-        ("Report written on", machine),
-    ]
