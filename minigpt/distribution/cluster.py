@@ -36,10 +36,7 @@ class Cluster:
 def find_cluster(workers: int | str = "auto") -> Cluster | None:
     """Returns the cluster that TF_CONFIG or Slurm's variables describe; None if there is no other worker.
 
-    Args:
-      workers: `training.workers`, the number that should be found, or "auto".
-    Raises:
-      UserError: the variables cannot be used, or describe another number of workers.
+    `workers` is `training.workers`, the number that should be found, or "auto".
     """
     has_tf_config, cluster = "TF_CONFIG" in os.environ, None
     if has_tf_config or _is_in_slurm():

@@ -80,11 +80,7 @@ def is_reachable(address: str) -> bool:
 
 
 def _wait_for_others(cluster: Cluster) -> None:
-    """Waits until all other workers listen at the same time, in Python, where signals are handled.
-
-    Raises:
-      UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
-    """
+    """Waits until all other workers listen at the same time, in Python, where signals are handled."""
     minutes = START_SECONDS / 60
     LOGGER.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
     began, reported = time.monotonic(), False

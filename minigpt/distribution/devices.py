@@ -62,11 +62,7 @@ class Devices(Strategy):
             yield name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
-        """Checks that all workers train the same model on the same text with the same version.
-
-        Raises:
-          UserError: in every worker, with each difference from the first worker.
-        """
+        """Checks that all workers train the same model on the same text with the same version."""
         if (replicas := self._several_workers) is None:
             return
         settings = start.config.settings(mode="json").items()
@@ -99,8 +95,7 @@ class Devices(Strategy):
         training, replicas = task.config.training, self.replicas
         # These update within a condition, where replicas cannot exchange tensors.
         is_conditional = training.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
-        divides = not is_conditional and replicas.count > 1
-        muon = partial(DividedMuon, replicas) if divides else Muon
+        muon = Muon if is_conditional else partial(DividedMuon, replicas)
         with replicas.scope():
             optimizer = build_optimizer(
                 training, model, muon=muon, compiles_updates=replicas.jit_compile
@@ -110,19 +105,12 @@ class Devices(Strategy):
         task.set_model(model, replicas)
 
     def share(self, run: Run | None) -> Run:
-        """Returns the run of the first worker.
-
-        Raises:
-          UserError: its directory cannot be seen.
-        """
         if self.replicas is None:
             return super().share(run)
         path = Path(self.replicas.from_first(run and str(run.path.absolute())))
         if not path.is_dir():
-            raise UserError(
-                f"{path}: the run directory of worker 0 does not exist here; should be in a folder that "
-                "all workers share"
-            )
+            problem = "does not exist here; should be in a folder that all workers share"
+            raise UserError(f"{path}: the run directory of worker 0 {problem}")
         return run or Run(path)
 
     def check_weights(self, model: keras.Model) -> None:
@@ -160,15 +148,10 @@ class Devices(Strategy):
             raise
 
     def agree(self, loop: TrainingLoop) -> bool:
-        """Makes all workers end training at the same update, whichever of them stops it.
+        """Makes all workers end training at the same update; returns whether one of them was interrupted.
 
-        The time limit is the first worker's, whose clock may also change the number of updates. Every
-        worker can be interrupted.
-
-        Returns:
-          whether one of them was. A signal that arrives during the call counts in the next one.
-        Raises:
-          UserError: another worker has failed, and says why.
+        The time limit is the first worker's, whose clock may also change the number of updates. A signal
+        that arrives during the call counts in the next one.
         """
         if (replicas := self.replicas) is None:
             return super().agree(loop)
@@ -205,8 +188,6 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
 
     Returns:
       The devices' name, and the replicas; None for one device.
-    Raises:
-      UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
     """
     workers = len(cluster.addresses) if cluster else 1
     gpus = selected_gpus(config.device, config.devices)
@@ -254,11 +235,9 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
 
 
 def _check_devices(kind: str, devices: int) -> None:
-    """Checks that TensorFlow can use this many devices together in this process.
+    """Raises a `UserError` if TensorFlow cannot use this many devices together in this process.
 
-    Raises:
-      UserError: it was initialized with fewer, or has used another number of them together, of which it
-        keeps a record: it would wait forever, or fail at the first sum.
+    After another number it would wait forever, or fail at the first sum.
     """
     global _used_together
     found = len(tf.config.list_logical_devices(kind))

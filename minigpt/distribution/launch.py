@@ -33,8 +33,6 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
       workers: number of processes.
     Returns:
       the exit status of each worker; negative for the number of the signal that ended it.
-    Raises:
-      UserError: there are fewer GPUs than workers.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     environments = [worker_environment(addresses, index) for index in range(workers)]
@@ -75,10 +73,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
 
 
 def end_with_launch() -> None:
-    """Makes this process end, as after SIGTERM, when the process that launched it is gone.
-
-    Does nothing in a process that `launch` has not started.
-    """
+    """Makes a process that `launch` has started end, as after SIGTERM, when `launch` is gone."""
     launched_by = os.environ.get(_LAUNCHED_BY)
 
     def watch() -> None:

@@ -17,13 +17,7 @@ class ReplicatedStep:
 
     Each replica computes the gradients of its rows. They are summed, and every replica makes the same
     update. With `training.accumulate_steps`, each replica accumulates its own gradients, and only those
-    of an update are summed.
-
-    Args:
-      config: the settings.
-      model: built within the scope of the replicas, and compiled.
-      replicas: of the model.
-      batches: batches that are done.
+    of an update are summed. The model is built within the scope of the replicas; `batches` are done.
     """
 
     def __init__(

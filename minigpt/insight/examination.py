@@ -82,8 +82,19 @@ def measurements(
         bigram = bigram_baseline(corpus, config)
         return replace(known, baselines=Baselines(**recorded, bigram=bigram))
 
+    def check(known: Analysis) -> Analysis:
+        return replace(known, text=check_text(corpus, config))
+
+    def ngrams_due(known: Analysis) -> bool:
+        # They need a text in which all tokens are predicted.
+        return known.baselines.ngram is None and known.baselines.bigram is not None
+
     def count_ngrams(known: Analysis) -> Analysis:
         return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
+
+    def likeness_due(known: Analysis) -> bool:
+        # Held-out pairs are drawn at random.
+        return config.data.source != "pairs" and known.held_out is None
 
     def compare(known: Analysis) -> Analysis:
         train, val = corpus.train.ids, corpus.val.ids
@@ -105,35 +116,13 @@ def measurements(
 
     read = sum(min(part.bytes, MOST_READ) for part in (corpus.train, corpus.val))
     drawn = tokens * run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
+    counting, reading = corpus.train.tokens / TOKENS_PER_SECOND, read / NGRAM_BYTES_PER_SECOND
+    likeness = "how like the training text the held-out text is"
     return [
-        Measurement(
-            "baselines",
-            corpus.train.tokens / TOKENS_PER_SECOND,
-            lambda known: known.baselines.uniform is None,
-            count_pairs,
-        ),
-        Measurement(
-            "how like the training text the held-out text is",
-            LIKENESS_SECONDS,
-            # Held-out pairs are drawn at random.
-            lambda known: config.data.source != "pairs" and known.held_out is None,
-            compare,
-            refutes="memorized",
-        ),
-        Measurement(
-            "the text",
-            CHECK_SECONDS,
-            lambda known: known.text is None,
-            lambda known: replace(known, text=check_text(corpus, config)),
-            refutes="unlike",
-        ),
-        # They need a text in which all tokens are predicted.
-        Measurement(
-            "n-grams and PPMd",
-            read / NGRAM_BYTES_PER_SECOND,
-            lambda known: known.baselines.ngram is None and known.baselines.bigram is not None,
-            count_ngrams,
-        ),
+        Measurement("baselines", counting, lambda a: a.baselines.uniform is None, count_pairs),
+        Measurement(likeness, LIKENESS_SECONDS, likeness_due, compare, refutes="memorized"),
+        Measurement("the text", CHECK_SECONDS, lambda a: a.text is None, check, refutes="unlike"),
+        Measurement("n-grams and PPMd", reading, ngrams_due, count_ngrams),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
     ]
 
@@ -168,7 +157,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
     changed since training, or the files cannot be written, a warning is logged, and the rest is done.
 
     Args:
-      run: a run, or its directory. It must not be trained by another process.
+      run: a run, or its directory.
     Returns:
       The verdicts; none if nothing is wrong.
     Raises:

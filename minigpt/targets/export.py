@@ -14,17 +14,14 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import minigpt
 from minigpt.environment import hide_tensorflow_log, install_command
 from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.notices import LOGGER
-from minigpt.runs.checkpoints import best_state
-from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import sha256_of
-from minigpt.targets.comparison import compare, pair_material, text_material
 from minigpt.targets.targets import (
     TARGETS,
     TOLERANCES,
@@ -36,6 +33,9 @@ from minigpt.targets.targets import (
     target_of,
 )
 
+if TYPE_CHECKING:
+    from minigpt.runs.run import Run
+
 FORMAT = 1
 CERTIFICATE_FILE = "certificate.json"
 # The share of greedy answers that may not be those of the run: rounding decides between tokens that are
@@ -45,7 +45,7 @@ _MOST_CHARACTERS = 200
 
 
 def write_export(
-    run: Run, format: str, output: Path, weights: str, certificate: bool, with_text: bool
+    run: "Run", format: str, output: Path, weights: str, certificate: bool, with_text: bool
 ) -> dict[str, Any] | None:
     """Exports a run as `minigpt.export_run`, without writing the report of the run."""
     if format not in TARGETS:
@@ -102,7 +102,7 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
         raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
-def verify_export(path: Path, run: Run) -> dict[str, Any]:
+def verify_export(path: Path, run: "Run") -> dict[str, Any]:
     """Verifies an export as `minigpt.verify`, without writing the report of the run."""
     target = target_of(path)
     try:
@@ -137,7 +137,9 @@ def certify(
     Raises:
       UserError: the run cannot be read, or its model has other sizes than the export.
     """
-    # It imports TensorFlow.
+    # They need what the commands that only run portable files do not have.
+    from minigpt.runs.checkpoints import best_state
+    from minigpt.targets.comparison import compare, pair_material, text_material
     from minigpt.targets.opened_keras import in_float32, opened_keras
 
     run, model, tokenizer = source.run, source.model, source.tokenizer
@@ -207,7 +209,7 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
     return found
 
 
-def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> None:
+def record_certificate(run: "Run", export: Path, certificate: dict[str, Any]) -> None:
     """Writes a certificate into the run directory, for its report.
 
     The name of the export is recorded, its folder is not. An earlier certificate with the same name, format

@@ -72,10 +72,7 @@ class CachedStep:
     float32[B, 1, max_len, D]; with n-grams, the model has `ids_0`, float32[B, 1, max_len, 1]. The cache of
     an empty text is zeros. The outputs `new_key_i` and so on are the caches of the next call.
 
-    Args:
-      model: the GPT. Its weights are used in float32.
-    Attributes:
-      cache_names: `key_0`, `value_0`, `key_1`, ..., in the order of `empty_caches`.
+    Its weights are used in float32. `cache_names` has the order of `empty_caches`.
     """
 
     def __init__(self, model: "GPT") -> None:
@@ -102,15 +99,13 @@ class CachedStep:
         ]
 
     def step(self, token_ids: Any, position: Any, *caches: Any, last: Any = None) -> dict[str, Any]:
-        """Scores the next tokens of texts.
+        """Returns "logits", float32[B, T, V], or float32[B, V] with `last`, and the new caches.
 
         Args:
           token_ids: int32[B, T].
           position: int32[B], the position of the first of them in each text.
           *caches: those of the tokens before.
           last: int32[B], the column of each text that is scored, before padding; None for all.
-        Returns:
-          "logits", float32[B, T, V], or float32[B, V] with `last`, and the caches with these tokens.
         """
         import tensorflow as tf
 
@@ -125,12 +120,8 @@ class CachedStep:
 
 
 class DocumentedTokenizer:
-    """The tokenizer among the files of an export.
+    """The tokenizer among the files of an export, name → content; see `documents`.
 
-    Args:
-      files: the contents of the files by name; see `documents`.
-    Raises:
-      KeyError: a file is missing.
     Attributes:
       settings: the content of minigpt.json.
       packages: the packages that are used.
@@ -165,13 +156,7 @@ class DocumentedTokenizer:
 def opened_step(
     step: Step, empty_caches: Caches, tokenizer: DocumentedTokenizer, package: str
 ) -> Opened:
-    """Returns an export whose users run the decoding loop.
-
-    Args:
-      step, empty_caches: one pass, and the caches of an empty text.
-      tokenizer: the tokenizer and the settings among the files.
-      package: the package that runs the model.
-    """
+    """Returns an export whose users run the decoding loop, with the package that runs a step."""
     settings = tokenizer.settings
     weights, max_len, end_id = (settings[name] for name in ("weights", "max_len", "end_id"))
 

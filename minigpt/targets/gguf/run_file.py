@@ -3,7 +3,6 @@
 Imports TensorFlow only if no checkpoint holds the weights of the best model as they are.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
 )
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.runs.records import read_lines
+from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
@@ -108,7 +107,6 @@ def best_facts(run: Run) -> dict[str, Any]:
 
 def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of `minigpt.training`; null for what is not known or not a finite number."""
-    facts = {name: record.get(name) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
-    facts |= {n: None for n, v in facts.items() if isinstance(v, float) and not math.isfinite(v)}
+    facts = numbers(dict(record), ("step", "epoch", "val_loss", "val_bits_per_byte"))
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}

@@ -42,9 +42,6 @@ def training_text(run: Run) -> str:
     """Returns the training text of a run as its tokenizer writes it.
 
     `END_OF_DOCUMENT` stands between documents, and between the messages of dialogues.
-
-    Raises:
-      UserError: the text is not known, has changed since training, or is too long for a page.
     """
     corpus = known_run_corpus(run)
     if (size := corpus.train.bytes) > _MOST_TEXT:
@@ -64,7 +61,7 @@ def write_page(
     Args:
       run: the run. Its records may be damaged, or come from somebody else.
       output: the file.
-      weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
+      weights: how matrices are stored.
       text: the training text, if the page should contain it; see `training_text`.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ class HuggingFace(Target):
     only_gpt = True
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        from minigpt.targets.huggingface.folders import architecture_of_model
+        from minigpt.targets.huggingface.architectures import architecture_of_model
         from minigpt.targets.huggingface.tokenizer_export import export_problem
 
         if problem := super().problem(config, tokenizer):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig, load_config
+from minigpt.config import Config, GPTConfig, SamplingConfig, load_config
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT, build_gpt
@@ -19,10 +19,14 @@ from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.records import mapping
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architecture import HEAD, Architecture, read_json_object
+from minigpt.targets.huggingface.architectures import (
+    ARCHITECTURES,
+    HEAD,
+    Architecture,
+    architecture_of_model,
+    read_json_object,
+)
 from minigpt.targets.huggingface.chat_template import with_template
-from minigpt.targets.huggingface.gpt2_architecture import GPT2
-from minigpt.targets.huggingface.qwen3_architecture import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -32,14 +36,6 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 # A saved tokenizer of minigpt, which is written next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
-# To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
-# its block; the first is the one with which a model of no known architecture is compared.
-ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
-
-
-def architecture_of_model(config: TransformerConfig) -> Architecture:
-    """Returns the architecture that a model is exported as, or with which it is compared."""
-    return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
 
 
 def write_folder(

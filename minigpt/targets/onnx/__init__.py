@@ -136,7 +136,7 @@ def _opened(
     inputs: Callable[[Sequence[int], int], dict[str, np.ndarray]],
     new_name: Callable[[str], str],
 ) -> Opened:
-    """Returns what is opened.
+    """Returns an opened graph.
 
     Args:
       model, files: the graph; see `DocumentedTokenizer`.
