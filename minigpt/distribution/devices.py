@@ -15,9 +15,8 @@ from minigpt.config import TrainingConfig
 from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, worker_place
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
-from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.replicas import Replicas
-from minigpt.distribution.step import ReplicatedStep
+from minigpt.distribution.step import DividedMuon, ReplicatedStep
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop

@@ -18,8 +18,7 @@ from pydantic_core import to_jsonable_python
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
-from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.step import ReplicatedStep
+from minigpt.distribution.step import DividedMuon, ReplicatedStep
 from minigpt.training.start import initial_model
 from minigpt.training.tasks import build_task
 

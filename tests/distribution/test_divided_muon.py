@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.distribution.divided_muon import DividedMuon
+from minigpt.distribution.step import DividedMuon
 from minigpt.training.optimizers.updates import Muon
 
 SHAPES = [(16, 48), (48, 16), (16, 48), (16, 16), (16,), (16, 48), (16,)]
