@@ -55,8 +55,8 @@ def write_export(
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     if with_text and not target.holds_text:
-        problem = "cannot contain the training text; should be html"
-        raise UserError(ArgumentProblem("format", format, problem))
+        reason = "cannot contain the training text; should be html"
+        raise UserError(ArgumentProblem("format", format, reason))
     target.check_packages()
     source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
