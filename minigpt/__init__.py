@@ -14,9 +14,9 @@ Shape letters: B batch, T sequence length, S key/value length, D model width, H 
 width of a head, U value width of a head, F feed-forward width, V vocabulary size, L layers.
 
 Main functions: `minigpt.train(config)` trains a model and returns its run. `minigpt.resume(run)` resumes
-an interrupted run. `minigpt.load(run)` opens the model of a run, with the methods
-`generate(prompts)`, `logits(ids)`, `latents(ids)` and `evaluate(texts)`; a translation model has
-`translate(texts)`.
+an interrupted run. `minigpt.open_model(run)` opens a model that generates text, with the methods
+`generate(prompts)` and `logits(ids)`; a translation model has `translate(texts)`. `minigpt.load(run)` opens
+it in TensorFlow, with `model`, `latents(ids)` and `evaluate(texts)`.
 """
 
 import importlib
@@ -133,7 +133,7 @@ def _register_layers(keras: Any) -> None:
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
-        importlib.import_module("minigpt.training.optimizers.updates")
+        importlib.import_module("minigpt.training.optimizers")
 
 
 class _BeforeKeras(MetaPathFinder):

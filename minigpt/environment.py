@@ -1,6 +1,5 @@
 """The process and its environment: imports, Keras' settings, TensorFlow's log lines."""
 
-import ctypes
 import importlib.util
 import logging
 import os
@@ -167,27 +166,6 @@ def why_no_gpu() -> str | None:
         "TensorFlow has no CUDA libraries for this machine's NVIDIA GPU; install the extra gpu: "
         f"{install_command('gpu')}"
     )
-
-
-def gpu_memory() -> list[int]:
-    """Returns the bytes of memory of each GPU that CUDA shows to this process; empty without a driver.
-
-    TensorFlow's API has no such function. The library of the driver is loaded wherever TensorFlow uses a
-    GPU (CUDA Driver API, "Device Management").
-    """
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return []
-    count, device, size = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
-    sizes = []
-    # Each function returns 0 if it succeeds.
-    if cuda.cuInit(0) == 0 == cuda.cuDeviceGetCount(ctypes.byref(count)):
-        for number in range(count.value):
-            cuda.cuDeviceGet(ctypes.byref(device), number)
-            cuda.cuDeviceTotalMem_v2(ctypes.byref(size), device)
-            sizes.append(size.value)
-    return sizes
 
 
 def check_keras_backend() -> None:

@@ -27,7 +27,6 @@ CLASSES = {
     "MARK": ("P", "S"),
     "CASED": ("cased",),
     "IGNORABLE": ("ignorable",),
-    "WORD_PART": ("word",),
 }
 # The only character whose lower case is two characters: "i" and U+0307. unicode.c adds the second one.
 TWO_CHARACTERS = "\u0130"

@@ -35,15 +35,6 @@ def lowered(texts: list[str]) -> np.ndarray:
     return np.array([text.decode() for text in found])
 
 
-def in_words(texts: list[str]) -> np.ndarray:
-    """Returns which characters an added token with `single_word` must not touch, bool."""
-    model = tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.add_tokens([tokenizers.AddedToken("<x>", single_word=True, normalized=False)])
-    encoded = tokenizer.encode_batch([f"<x>{text}" for text in texts])
-    return np.array([each.tokens[0] != "<x>" for each in encoded])
-
-
 def not_normalized(texts: list[str]) -> list[str]:
     """Returns the characters that ICU composes, decomposes or moves; the tokenizers package does not."""
 
@@ -84,7 +75,6 @@ def main() -> None:
         "capital": ranges_of(points[capital]),
         "cased": ranges_of(points[cased]),
         "ignorable": ranges_of(points[inside & ~cased]),
-        "word": ranges_of(points[in_words(texts)]),
         "not normalized": ranges_of(np.array([ord(text) for text in not_normalized(texts)])),
     }
     FILE.write_text(json.dumps(tables, indent=1) + "\n", encoding="ascii")

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from minigpt.interrupts import remember_interrupts, stopping_signals
-from minigpt.training.interrupt import Interrupt
+from minigpt.training.stopping import Interrupt
 
 
 @pytest.fixture(autouse=True)

@@ -46,9 +46,7 @@ def uses() -> list[str]:
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "Muon"])
 def test_the_optimizers_of_keras_have_it(name, kind):
     method = getattr(getattr(keras.optimizers, kind), name, None)
-    assert method, (
-        f"Keras {keras.__version__} has no {kind}.{name}: see training/optimizers/updates.py"
-    )
+    assert method, f"Keras {keras.__version__} has no {kind}.{name}: see training/optimizers.py"
     assert list(inspect.signature(method).parameters) == ["self", *METHODS[name][0]]
 
 

@@ -112,15 +112,7 @@ def _piped_lines() -> Iterator[str]:
 
 
 class _Dialogue:
-    """The messages of a dialogue.
-
-    Args:
-      model: answers.
-      system: the message before the first question, if there is one.
-      settings: sampling settings.
-    Attributes:
-      messages: questions and answers in turn.
-    """
+    """The messages of a dialogue with a model, after a message of the system if there is one."""
 
     def __init__(self, model: Any, system: str | None, settings: dict[str, Any]) -> None:
         self._model, self._settings = model, settings
@@ -130,12 +122,7 @@ class _Dialogue:
     def answer(self, question: str, seed: int, show: Any = None) -> str:
         """Returns the answer to a question, and adds both to the messages.
 
-        With `show`, Ctrl-C ends the answer.
-
-        Args:
-          question: the question.
-          seed: of the draws.
-          show: called with each piece of the answer.
+        `show` is called with each piece of the answer; Ctrl-C then ends the answer, not the dialogue.
         """
         asked = {"role": "user", "content": question}
         pieces = []
@@ -146,7 +133,6 @@ class _Dialogue:
                 if show is not None:
                     show(piece)
         except KeyboardInterrupt:
-            # On a terminal, Ctrl-C ends the answer, not the dialogue.
             if show is None:
                 raise
         answer = "".join(pieces)
@@ -154,48 +140,35 @@ class _Dialogue:
         return answer
 
     def obey(self, line: str) -> None:
-        """Follows a command of the user.
-
-        Raises:
-          UserError: there is no such command, or it cannot be followed.
-          EOFError: the command ends the dialogue.
-        """
+        """Follows a command of the user; an `EOFError` ends the dialogue."""
         name, _, argument = line.partition(" ")
-        argument = argument.strip()
         if line == "/quit":
             raise EOFError
         if line == "/help":
             print_message(HINT)
-        elif line == "/undo":
-            if not self.messages:
-                raise UserError("/undo: there is no question yet")
+        elif line == "/undo" and self.messages:
             print_message(f"Took back: {self.messages[-2]['content']}")
             del self.messages[-2:]
-        elif name == "/save" and argument:
-            try:
-                self._save(Path(argument).expanduser())
-            except (OSError, UserError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise UserError(f"/save {argument}: {reason}") from None
-            print_message(f"Added to {argument}, a file that data.source = 'dialogues' reads.")
+        elif name == "/save" and argument and self.messages:
+            self._save(Path(argument.strip()).expanduser())
         else:
-            known = "/undo, /save FILE, /help or /quit"
-            raise UserError(f"{line}: should be {known}; other lines are questions")
+            needs = ", after a question" if name in ("/undo", "/save") else ""
+            raise UserError(
+                f"{line}: should be /undo, /save FILE, /help or /quit{needs}; other lines are questions"
+            )
 
     def _save(self, path: Path) -> None:
-        """Adds the dialogue to a file, as a row in JSON.
-
-        Raises:
-          UserError: the file has another name, or there is nothing to add.
-        """
+        """Adds the dialogue to a file, as a row in JSON."""
         if path.suffix not in (".jsonl", ".ndjson"):
-            raise UserError("should end in .jsonl or .ndjson")
-        if not self.messages:
-            raise UserError("there is no question yet")
+            raise UserError(f"/save {path}: should end in .jsonl or .ndjson")
         record = {"messages": [*self._system, *self.messages]}
         row = json.dumps(record, ensure_ascii=False) + "\n"
-        with path.open("ab+") as file:
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                row = row if file.read() == b"\n" else f"\n{row}"
-            file.write(row.encode())
+        try:
+            with path.open("ab+") as file:
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    row = row if file.read() == b"\n" else f"\n{row}"
+                file.write(row.encode())
+        except OSError as error:
+            raise UserError(f"/save {path}: {error.strerror or error}") from None
+        print_message(f"Added to {path}, a file that data.source = 'dialogues' reads.")

@@ -71,7 +71,7 @@ def export(
             write_file_page(run, unfinished)
         print(f"Wrote {output}")
         return
-    check_run(run, or_file=True)
+    check_run(run)
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")

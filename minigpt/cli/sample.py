@@ -20,7 +20,6 @@ from minigpt.cli.command import (
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
-    SampleHeadings,
     input_lines,
     is_interactive,
     print_json,
@@ -92,23 +91,30 @@ def sample(
         print_message(f"Nothing is written after a prompt: {name} is 0.")
     draws = sampling.beams == 1 and sampling.temperature > 0
 
-    def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:
+    def print_heading(seed: int, number: int, total: int) -> None:
+        if total > 1:  # Several samples are numbered and separated.
+            suffix = f", seed {seed}" if draws else ""
+            line = f"--- sample {number} of {total}{suffix} ---"
+            print(line if number == 1 else f"\n{line}", flush=True)
+
+    def print_samples(text: str, seed: int, printed: int, total: int) -> None:
         if unknown := model.unknown_tokens(text):
             name = f"{'--prompt' if prompt else 'prompt'} {shortened(text)!r}"
             print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         if as_stream:
-            for sample_seed in range(seed, seed + num_samples):
-                headings.print_next(sample_seed if draws else None)
+            for i in range(num_samples):
+                print_heading(seed + i, printed + i + 1, total)
                 print_text(text, end="")
-                for piece in model.stream(text, seed=sample_seed, **settings):
+                for piece in model.stream(text, seed=seed + i, **settings):
                     print_text(piece, end="")
                 print()
             return
-        for found in model.iter_samples(text, seed=seed, num_samples=num_samples, **settings):
+        samples = model.iter_samples(text, seed=seed, num_samples=num_samples, **settings)
+        for number, found in enumerate(samples, start=printed + 1):
             if as_json:
                 print_json(found.as_dict())
             else:
-                headings.print_next(found.seed if draws else None)
+                print_heading(found.seed, number, total)
                 print_text(found.prompt + found.text)
             if form and len(found.tokens) == sampling.max_new_tokens:
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
@@ -117,7 +123,7 @@ def sample(
         seed = given.get("seed", random.randrange(2**31 - num_samples))
         if draws:
             print_message(f"Seed {seed}")
-        print_samples(text, seed, SampleHeadings(num_samples))
+        print_samples(text, seed, 0, num_samples)
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
@@ -125,9 +131,9 @@ def sample(
         if interactive:
             prompt_loop("Type a prompt and press Enter.", answer)
         else:
-            headings = SampleHeadings(len(prompts) * num_samples)
-            for text in prompts:
-                print_samples(text, sampling.seed, headings)
+            for number, text in enumerate(prompts):
+                printed, total = number * num_samples, len(prompts) * num_samples
+                print_samples(text, sampling.seed, printed, total)
 
 
 def _form(**given: Any) -> Any:

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,46 +26,18 @@ def print_message(line: str) -> None:
 
 def print_json(content: dict[str, Any] | list[dict[str, Any]]) -> None:
     """Prints a record or a list of records as one line of JSON; numbers that are not finite become null."""
-    is_list = isinstance(content, list)
     finite = [
-        {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in record.items()
-        }
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
         for record in (content if isinstance(content, list) else [content])
     ]
-    line = json.dumps(finite if is_list else finite[0], ensure_ascii=False, allow_nan=False)
+    shown = finite if isinstance(content, list) else finite[0]
+    line = json.dumps(shown, ensure_ascii=False, allow_nan=False)
     # JSON allows these control characters, but a terminal interprets them. Surrogates, which stand for the
     # bytes of a file name that is not UTF-8, cannot be printed.
     line = re.sub(
         "[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", line
     )
     print(line, flush=True)
-
-
-class SampleHeadings:
-    """Numbers and separates samples that are printed together; a single sample has no heading.
-
-    Args:
-      total: the number of samples.
-    """
-
-    def __init__(self, total: int) -> None:
-        self._total, self._printed = total, 0
-
-    def print_next(self, seed: int | None) -> None:
-        """Prints the heading of the next sample.
-
-        Args:
-          seed: the sample's seed; None if it does not depend on one.
-        """
-        if self._total == 1:
-            return
-        if self._printed:
-            print()
-        self._printed += 1
-        suffix = "" if seed is None else f", seed {seed}"
-        print(f"--- sample {self._printed} of {self._total}{suffix} ---", flush=True)
 
 
 # The lines are held in memory.
@@ -75,15 +47,13 @@ MAX_BYTES = 100_000_000
 def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     """Returns the lines of a UTF-8 file, or of standard input, without line endings.
 
-    Args:
-      file: the file; None for standard input. A closed standard input has no lines.
-      option: what gives the file, for messages.
-    Raises:
-      UserError: the input cannot be read, is not UTF-8, or is larger than `MAX_BYTES`.
+    `option` gives the file, for the message of the `UserError` if it cannot be read or is too large.
     """
     name = "standard input" if file is None else f"{option} {file}"
     try:
-        data = _read(file)
+        # A closed standard input has no lines.
+        with file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer) as stream:
+            data = stream.read(MAX_BYTES + 1) if stream else b""
         lines = data.decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
@@ -93,24 +63,15 @@ def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def _read(file: Path | None) -> bytes:
-    if file is not None:
-        with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
-    return sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
-
-
 def is_interactive() -> bool:
     """Returns whether standard input and standard output are terminals."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty())
 
 
 def prompt_loop(hint: str, answer: Callable[[str], None]) -> None:
-    """Reads lines with editing and history until end of file, and answers each.
+    """Prints a hint, reads lines with editing and history until end of file, and answers each.
 
-    Args:
-      hint: what to type, printed first.
-      answer: called with each line; the problems of its `UserError`s are printed.
+    The problems of a `UserError` are printed.
     """
     with suppress(ImportError):
         # Importing it gives `input` line editing and history.

@@ -223,22 +223,17 @@ def _with_sizes_of(source: Config, config: Config) -> Config:
 
 
 class _Choice:
-    """The choice of settings for a text and a time limit.
+    """The choice of settings for a text and a time limit; the arguments are those of `complete`.
 
-    Args:
-      config: the settings of the user, which are kept. The number of steps is adjusted to them.
-      text: the size of the text.
-      speed, gpus: as for `fitted`.
+    The user's settings are kept, and the number of steps is adjusted to them.
     """
 
     def __init__(
         self, config: Config, text: TextSize, speed: float = REFERENCE_SPEED, gpus: int = 0
     ) -> None:
-        self.config = config
-        self.text = text
+        self.config, self.text, self.speed, self.gpus = config, text, speed, gpus
         self.is_short = text.bytes < CHARACTERS_BELOW
         self.minutes = config.training.max_minutes or MAX_MINUTES
-        self.speed, self.gpus = speed, gpus
         # The time on the reference machine.
         self.reference_minutes = self.minutes * speed / REFERENCE_SPEED
         held_out = min(0.1, HELD_OUT / text.bytes) if text.bytes else 0.1
@@ -249,12 +244,11 @@ class _Choice:
         self.training_share: float = share
 
     def is_set(self, name: str) -> bool:
-        """Returns whether the user has set a setting, such as "training.epochs"."""
         section, key = name.split(".")
         return key in getattr(self.config, section).model_fields_set
 
     def setting(self, name: str, chosen: Any) -> Any:
-        """Returns the user's value of a setting, or the chosen one if the user has not set it."""
+        """Returns the user's value of a setting, such as "training.epochs", or else the chosen one."""
         section, key = name.split(".")
         return getattr(getattr(self.config, section), key) if self.is_set(name) else chosen
 
@@ -267,16 +261,11 @@ class _Choice:
         else:
             settings = self.for_text()
         unset = {
-            section: {
-                key: value for key, value in values.items() if not self.is_set(f"{section}.{key}")
-            }
+            section: {key: v for key, v in values.items() if not self.is_set(f"{section}.{key}")}
             for section, values in settings.items()
         }
-        # Without these parts, a configuration with all sizes is complete, as that of an earlier version.
-        is_complete = not any(
-            values.keys() - ADDITIONS if section == "model" else values
-            for section, values in unset.items()
-        )
+        # A configuration that lacks these parts alone is complete, as that of an earlier version.
+        is_complete = _names(unset) <= {f"model.{name}" for name in ADDITIONS}
         return {section: {} for section in unset} if is_complete else unset
 
     def for_text(self) -> Settings:
@@ -299,21 +288,13 @@ class _Choice:
         vocab_size = self.setting("tokenizer.vocab_size", vocab_size)
         # Given ids are counted as characters. Their number is exact, all others are estimates.
         is_exact = kind == "character" or self.config.data.source == "ids"
-        tokens = self.training_share * _tokens(
-            self.text, "character" if is_exact else kind, vocab_size
-        )
+        counted_as = "character" if is_exact else kind
+        tokens = self.training_share * _tokens(self.text, counted_as, vocab_size)
         length, max_len, batch_size = self.batch(tokens if is_exact else tokens / 2)
         width, blocks = _model_for(self.text.bytes, self.reference_minutes)
-        model = {
-            "max_len": max_len,
-            "embed_dim": width,
-            "num_layers": blocks,
-            "num_heads": max(4, width // 64),
-            **({} if getattr(self.config.model, "standard_parts", False) else ADDITIONS),
-        }
         embed_dim = self.setting("model.embed_dim", width)
-        num_layers = self.setting("model.num_layers", blocks)
-        weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
+        weights = 12 * self.setting("model.num_layers", blocks) * embed_dim**2
+        weights += vocab_size * embed_dim
         tokens_in_time = 60 * self.minutes * self.speed / weights
         tokens_per_step = length * batch_size * training.accumulate_steps
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
@@ -334,7 +315,14 @@ class _Choice:
         return {
             "data": {"val_fraction": self.val_fraction},
             "tokenizer": tokenizer,
-            "model": model | {"dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0},
+            "model": {
+                "max_len": max_len,
+                "embed_dim": width,
+                "num_layers": blocks,
+                "num_heads": max(4, width // 64),
+                **({} if getattr(self.config.model, "standard_parts", False) else ADDITIONS),
+                "dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0,
+            },
             "training": {
                 "epochs": epochs,
                 "steps_per_epoch": per_epoch,
@@ -381,29 +369,29 @@ class _Choice:
     def for_pairs(self) -> Settings:
         """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
         size = self.text.bytes
+        dropout_rate = 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
         return {
             "tokenizer": self.tokenizer(),
-            "model": {
-                "dropout_rate": 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
-            },
+            "model": {"dropout_rate": dropout_rate},
             "training": {"epochs": 10, "max_minutes": self.minutes},
         }
 
     def tokenizer(self) -> dict[str, Any]:
         """Returns the kind, and the size of the vocabulary if it depends on the text."""
-        has_long = self.text.bytes > 1.9 * self.text.characters
-        by_character = self.text.bytes < (LONG_CHARACTERS_BELOW if has_long else CHARACTERS_BELOW)
+        text = self.text
+        has_long = text.bytes > 1.9 * text.characters
+        by_character = text.bytes < (LONG_CHARACTERS_BELOW if has_long else CHARACTERS_BELOW)
         kind = self.setting("tokenizer.kind", "character" if by_character else "byte_pair")
         if kind == "character":
             # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
-            return {"kind": kind, "vocab_size": max(512, self.text.different_characters + 2)}
+            return {"kind": kind, "vocab_size": max(512, text.different_characters + 2)}
         if kind == "byte_pair" and by_character:
             return {"kind": kind, "vocab_size": BytePairConfig.model_fields["vocab_size"].default}
         if kind == "byte_pair":
             largest = 2048 if self.minutes < 6 else 4096
-            size = max(512, 2 ** round(math.log2(self.text.bytes / 500)))
+            size = max(512, 2 ** round(math.log2(text.bytes / 500)))
             # Characters may take half of it (`byte_pair.learn_model`); the others are three or four tokens.
-            size = max(size, 258 + 2 * self.text.different_characters)
+            size = max(size, 258 + 2 * text.different_characters)
             return {"kind": kind, "vocab_size": min(largest, size)}
         return {"kind": kind}
 
@@ -413,12 +401,13 @@ class _Choice:
         Args:
           tokens: tokens that are certainly available for training.
         """
+        size = self.text.bytes
         max_len, batch_size = (64, 8) if self.is_short else (256, 4)
-        if self.text.bytes >= LONG_TEXT:
+        if size >= LONG_TEXT:
             max_len, batch_size = 512, 4
-        if _is_large(self.text.bytes, self.reference_minutes):
+        if _is_large(size, self.reference_minutes):
             max_len, batch_size = 256, 32
-        if self.gpus and self.text.bytes >= LONG_TEXT:
+        if self.gpus and size >= LONG_TEXT:
             rows = min(GPU_ROWS * self.gpus, PASSES * tokens / (GPU_UPDATES * max_len))
             batch_size = max(batch_size, 2 ** int(math.log2(max(1, rows))))
         is_dialogues = self.config.data.source == "dialogues"

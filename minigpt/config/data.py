@@ -41,7 +41,7 @@ class DataConfig(Section):
     source: str = Field(description="where the text comes from")
     val_fraction: Fraction = Field(
         0.1,
-        description="share of the documents held out for validation; copies of a document stay together",
+        description="share of the text held out for validation; copies of a document stay together",
     )
     license: str | None = Field(
         None,

@@ -132,8 +132,6 @@ def read_text(data: DataConfig, source: AnySource | None = None) -> Text:
       UserError: with all problems of the text.
     """
     source = source or open_source(data)
-    if isinstance(source, TextFiles):
-        source.check_found()
     LOGGER.info("reading the text")
     size = characters = total = 0
     different, kept = set[str](), bytearray()

@@ -1,23 +1,28 @@
 """Splits a corpus into training and validation documents. Copies of a document are on one side."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from minigpt.config import DataConfig, PairsConfig
+from minigpt.config import DataConfig, DialoguesConfig, PairsConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 
 FEW_DOCUMENTS = 10
+_DIVIDED_BYTES = 1000
+# After which a document is divided: a paragraph, a line, a word.
+_BREAKS = tuple(map(re.compile, (rb"\n\s*\n", rb"\n", rb"(?<=\S)(?=\s)")))
 # A constant and not training.seed, so that runs with different seeds have the same held-out text.
 _SEED = 20_170_612
 
 
 def split_corpus(
-    documents: Documents, data: DataConfig, path_bytes: Sequence[int] = ()
+    documents: Documents, data: DataConfig, path_bytes: Sequence[int] = (), by_bytes: bool = True
 ) -> tuple[Documents, Documents]:
     """Returns training and validation documents, both in the order of the source.
 
@@ -28,13 +33,20 @@ def split_corpus(
       documents: those of `data.val_paths` and then those of the text.
       data: the settings.
       path_bytes: the sizes of the texts of `data.val_paths` and `data.paths`, if they have to be known.
+      by_bytes: as for `split`.
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
     if isinstance(data, PairsConfig):
         return split_pairs(documents, data.val_fraction, data.val_pairs)
+    divide = partial(
+        split,
+        val_fraction=data.val_fraction,
+        by_bytes=by_bytes,
+        divides=not isinstance(data, DialoguesConfig),
+    )
     if not path_bytes:
-        return split(documents, data.val_fraction)
+        return divide(documents)
     val_paths = getattr(data, "val_paths", [])
     numbers = path_numbers(documents, path_bytes)
     names = [*val_paths, *getattr(data, "paths", [])]
@@ -44,7 +56,7 @@ def split_corpus(
     sides = [_select(documents, numbers < len(val_paths))]
     if not val_paths:
         texts = (documents.select(np.flatnonzero(numbers == n)) for n in range(len(names)))
-        sides = [split(text, data.val_fraction) for text in texts]
+        sides = [divide(text) for text in texts]
     train, val = (
         replace(
             documents,
@@ -66,34 +78,99 @@ def path_numbers(documents: Documents, path_bytes: Sequence[int]) -> np.ndarray:
     return np.searchsorted(np.cumsum(path_bytes), documents.spans[:, 0], side="right")
 
 
-def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:
-    """Holds out a share of the documents for validation.
+def split(
+    documents: Documents, val_fraction: float, *, by_bytes: bool = True, divides: bool = True
+) -> tuple[Documents, Documents]:
+    """Holds out a share of the text for validation.
 
-    With 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. All
-    copies of a document go to the same side; a document with more copies than are still needed is skipped.
-    With fewer documents, the end of the text is held out, and the document at the cut is divided.
+    Documents are drawn. Those that fit into what is still to be held out are held out, and the first other
+    one is divided at its end: at a paragraph or else at a line, or, if more than half is still to be held
+    out, at a space or a character. All copies of a document are on the same side.
 
+    Args:
+      documents: those of the text.
+      val_fraction: share of the bytes to hold out. At least one document or the end of one is held out.
+      by_bytes: if false, as in runs of earlier versions: a share of the documents, none of them divided;
+        or the end of a text of few documents.
+      divides: whether a document may be divided. Those below 1,000 bytes are only if there is no other.
     Returns:
-      training and validation documents, both in the order of the source.
+      training and validation documents, both in the order of the source, except that a divided document
+      is the last one of training.
     Raises:
       UserError: the text is too short for two parts, or all its documents are equal.
     """
-    if len(documents) < FEW_DOCUMENTS:
+    count = len(documents)
+    if not by_bytes and count < FEW_DOCUMENTS:
         return _split_tail(documents, val_fraction)
-    requested = min(max(round(val_fraction * len(documents)), 1), len(documents) - 1)
+    groups, firsts = _group_equal(documents, step=1)
+    if len(firsts) == 1 < count:
+        raise UserError(f"all {count:,} documents are equal; should be at least two")
+    sizes = copies = np.bincount(groups)
+    can_divide = np.zeros(len(sizes), bool)
+    if by_bytes:
+        sizes = np.bincount(groups, np.diff(documents.spans)[:, 0]).astype(np.int64)
+        can_divide |= divides & (copies == 1) & ((sizes >= _DIVIDED_BYTES) | (count == 1))
+    total = int(sizes.sum())
+    requested = missing = min(max(round(val_fraction * total), 1), total - 1)
+    chosen = np.zeros(len(sizes), bool)
     # The raw stream of a bit generator is the same in every version of NumPy.
-    drawn = np.argsort(np.random.PCG64(_SEED).random_raw(len(documents)), kind="stable")
-    groups = _group_equal(documents, step=1)
-    if not groups.any():
-        raise UserError(f"all {len(documents):,} documents are equal; should be at least two")
-    sizes = np.bincount(groups)
-    _, first_draws = np.unique(groups[drawn], return_index=True)
-    order = groups[drawn[np.sort(first_draws)]]
-    chosen = _choose_groups(order, sizes, requested)
+    drawn = groups[np.argsort(np.random.PCG64(_SEED).random_raw(count), kind="stable")]
+    order = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+    for group in order.tolist():
+        size, first = int(sizes[group]), int(firsts[group])
+        if missing <= requested // 1000:
+            break
+        if size <= missing:
+            chosen[group] = True
+            missing -= size
+        elif can_divide[group] and (
+            cut := _place_to_divide(documents, first, missing, anywhere=2 * missing > requested)
+        ):
+            return _divided(documents, chosen[groups], first, cut)
     if not chosen.any():
-        # Every document has more copies than requested.
+        if count == 1:
+            raise UserError(
+                f"data.val_fraction = {val_fraction}: {total} bytes of text are too short"
+            )
+        # Every document is larger than what is to be held out, or has more copies.
         chosen[order[np.argmin(sizes[order])]] = True
     return _select(documents, chosen[groups])
+
+
+def _place_to_divide(documents: Documents, index: int, size: int, anywhere: bool) -> int | None:
+    """Returns where to divide a document so that at most `size` bytes are held out, and at least half.
+
+    Args:
+      anywhere: whether it may be within a line.
+    Returns:
+      a position in the text; None if there is no such place.
+    """
+    start, end = documents.spans[index].tolist()
+    begin = character_start(documents.text, end - size)
+    for pattern in _BREAKS if anywhere else _BREAKS[:2]:
+        # A break may also end at the first possible place.
+        found = pattern.finditer(documents.text, max(start, begin - 2), end - size // 2)
+        if place := next(
+            (match.end() for match in found if match.end() >= max(begin, start + 1)), None
+        ):
+            return place
+    return begin if anywhere and begin > start else None
+
+
+def _divided(
+    documents: Documents, held_out: np.ndarray, index: int, cut: int
+) -> tuple[Documents, Documents]:
+    """Returns both sides, of which the second also has the end of a document, from `cut` on."""
+    left = np.flatnonzero(~held_out)
+    train = documents.select(np.append(left[left != index], index))
+    held_out[index] = True
+    val = documents.select(np.flatnonzero(held_out))
+    place = int(np.count_nonzero(held_out[:index]))
+    train.spans[-1, 1] = val.spans[place, 0] = cut
+    for part, at in ((train, -1), (val, place)):
+        start, end = part.spans[at]
+        part.digests[at] = hashlib.blake2b(part.text[start:end], digest_size=16).digest()
+    return replace(train, open_end=True), val
 
 
 def split_pairs(
@@ -118,10 +195,13 @@ def split_pairs(
     requested = max(1, round(val_fraction * count))
     if val_pairs is not None:
         requested = min(val_pairs, max(1, count // 2))
-    groups = _group_equal(documents, step=2)
+    groups, _ = _group_equal(documents, step=2)
     sizes = np.bincount(groups)
-    order = np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable")
-    chosen = _choose_groups(order, sizes, requested)
+    chosen, missing = np.zeros(len(sizes), bool), requested
+    for group in np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable"):
+        if sizes[group] <= missing:
+            chosen[group] = True
+            missing -= sizes[group]
     found = int(sizes[chosen].sum())
     if not 0 < found < count or (requested == val_pairs and found < val_pairs):
         setting = f"data.val_fraction = {val_fraction}"
@@ -141,22 +221,14 @@ def count_duplicates(documents: Documents, pairs: bool) -> int:
     return len(found) - len(np.unique(found))
 
 
-def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.ndarray:
-    """Returns which groups to hold out, bool[G]: in order, those that fit into the requested number."""
-    chosen, missing = np.zeros(len(sizes), bool), requested
-    for group in order:
-        if not missing:
-            break
-        if sizes[group] <= missing:
-            chosen[group] = True
-            missing -= sizes[group]
-    return chosen
+def _group_equal(documents: Documents, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Groups equal texts of every `step`-th document.
 
-
-def _group_equal(documents: Documents, step: int) -> np.ndarray:
-    """Numbers the different texts of every `step`-th document by first occurrence, int64[N / step]."""
+    Returns:
+      the group of each, int64[N / step], numbered by first occurrence, and the first of each group.
+    """
     _, first, groups = np.unique(documents.digests[::step], return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[groups]
+    return np.argsort(np.argsort(first))[groups], np.sort(first)
 
 
 def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:
@@ -167,7 +239,7 @@ def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Docu
 
 
 def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:
-    sizes = documents.spans[:, 1] - documents.spans[:, 0]
+    sizes = np.diff(documents.spans)[:, 0]
     ends = np.cumsum(sizes)
     total = documents.bytes
     cut = min(int(total * (1 - val_fraction)), total - 1)
@@ -176,12 +248,7 @@ def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, D
     position = character_start(documents.text, start + cut - int(ends[index] - sizes[index]))
     if index == 0 and position == start:
         raise UserError(f"data.val_fraction = {val_fraction}: {total} bytes of text are too short")
-    train = documents.select(np.arange(index + 1))
-    val = documents.select(np.arange(index, len(documents)))
+    held_out = np.arange(len(documents)) >= index
     if position == start:
-        return train.select(np.arange(index)), val
-    train.spans[-1, 1] = val.spans[0, 0] = position
-    for part, place in ((train, -1), (val, 0)):
-        first, end = part.spans[place]
-        part.digests[place] = hashlib.blake2b(part.text[first:end], digest_size=16).digest()
-    return replace(train, open_end=True), val
+        return _select(documents, held_out)
+    return _divided(documents, held_out, index, position)

@@ -135,6 +135,8 @@ def reopen_corpus(
     """
     with _cache_errors():
         store = _Store(data, tokenizer, existing)
+        # Runs of earlier versions did not split by bytes.
+        store.by_bytes = store.by_bytes and store.folder.name == fingerprint
         return store.open() if store.folder.name == fingerprint else None
 
 
@@ -174,6 +176,8 @@ class _Store:
         self.source: Any = self.ids or (text.source if text else open_source(data))
         if isinstance(self.source, TextFiles):
             self.source.check_found()
+        # The texts of the package keep the split that their published scores are for.
+        self.by_bytes = bool(getattr(data, "paths", None)) or data.source == "datasets"
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
@@ -182,12 +186,16 @@ class _Store:
         self.existing = existing
 
     @cached_property
+    def source_fingerprint(self) -> str:
+        return str(self.text.fingerprint if self.text else self.source.fingerprint())
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Everything that determines the contents of the store."""
         data = self.data
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
-            "source": self.text.fingerprint if self.text else self.source.fingerprint(),
+            "source": self.source_fingerprint,
             "document_separator": getattr(data, "document_separator", None),
             "val_fraction": data.val_fraction,
             "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
@@ -197,6 +205,8 @@ class _Store:
                 else self.config.model_dump(exclude_none=True)
             ),
         }
+        if self.by_bytes and not isinstance(data, IdsConfig | PairsConfig):
+            settings["split"] = "bytes"
         if self.is_dialogues:
             settings["dialogues"] = True
         if self.has_paths:
@@ -206,7 +216,7 @@ class _Store:
             settings["tokenizer_format"] = number
         return settings
 
-    @cached_property
+    @property
     def folder(self) -> Path:
         key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         return cache_folder() / "tokens" / key
@@ -231,12 +241,12 @@ class _Store:
             text = self.text or read_text(self.data, self.source)
             # The documents of a large text are copied to the disk.
             documents = text.documents or ingest(self.source.pieces(), folder.parent)
-            if self.source.fingerprint() != self.settings["source"]:
+            if self.source.fingerprint() != self.source_fingerprint:
                 raise UserError("the text changed while it was being read; start again")
             if not len(documents):
                 raise UserError(f"{source_name(self.data)}: only white space; should contain text")
             path_bytes = self.source.path_bytes if self.has_paths else []
-            parts = split_corpus(documents, self.data, path_bytes)
+            parts = split_corpus(documents, self.data, path_bytes, self.by_bytes)
             duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         if folder.exists():
             LOGGER.warning("%s was damaged and is rewritten", folder)

@@ -20,8 +20,7 @@ from minigpt.distribution.step import DividedMuon, ReplicatedStep
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.optimizers.build import build_optimizer
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon, build_optimizer
 from minigpt.training.start import Start
 from minigpt.training.strategy import (
     Step,
@@ -202,9 +201,9 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
     gpus = make_visible(gpus)
     if not gpus and devices > 1:
         _simulate_devices(devices, cluster)
-    # Before anything initializes TensorFlow.
-    strategy: tf.distribute.Strategy | None = connect(cluster) if cluster else None
     seed(config.seed, config.deterministic)
+    # Before anything else initializes TensorFlow.
+    strategy: tf.distribute.Strategy | None = connect(cluster) if cluster else None
     name = device_name(gpus)
     if devices * workers == 1:
         return name, None

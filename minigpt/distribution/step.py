@@ -11,7 +11,7 @@ import tensorflow as tf
 from minigpt.config import TrainingConfig
 from minigpt.distribution.replicas import Replicas
 from minigpt.models.language_model import LanguageModel
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon
 from minigpt.training.tasks.task import Batch
 
 

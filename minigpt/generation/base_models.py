@@ -36,10 +36,9 @@ class Sample:
     """A prompt and its continuation.
 
     Attributes:
-      prompt: the prompt, as given.
+      prompt, seed: the prompt, as given, and the seed of the draws.
       text: the continuation, without the stop string that ended it. Without a stop string, the decoded
         prompt followed by `text` equals the decoded sequence.
-      seed: the seed of the draws.
       tokens: ids of the continuation, up to the token that completed the stop string.
     """
 
@@ -172,8 +171,6 @@ class BaseTextModel(ModelWithTokenizer):
             are left out if they do not fit into the context.
           max_new_tokens: maximum number of tokens of the answer; None: as many as fit.
           seed, **settings: as for `samples`.
-        Returns:
-          The answer.
         Raises:
           UserError: the model was not trained on dialogues, or the messages or a setting cannot be used.
         """
@@ -392,12 +389,9 @@ def chat_prompt(
 ) -> Prompt:
     """Returns the prompt of the next answer of a dialogue, whose text is the last question.
 
-    Args:
-      messages: as for `BaseTextModel.chat`. The oldest questions and answers are left out if the dialogue
-        and an answer do not fit into the context.
-      tokenizer: the model's tokenizer.
-      max_len: the context, in tokens.
-      max_new_tokens: tokens of the answer; None: as many as fit, at least a quarter of the context.
+    The oldest messages are left out if they and the answer do not fit into the context. An answer of any
+    length, max_new_tokens = None, needs a quarter of the context.
+
     Raises:
       UserError: the model was not trained on dialogues, the messages cannot be used, or the last question
         is too long.
@@ -433,12 +427,7 @@ def as_texts(name: str, value: Any) -> list[str]:
 
 
 def seeds_of(seed: Any, count: int, num_samples: int = 1) -> list[int]:
-    """Returns `count` seeds from one integer or from a sequence of them; sample i uses seed + i.
-
-    Raises:
-      TypeError: the argument is neither.
-      UserError: the number of samples or a seed is out of range.
-    """
+    """Returns `count` seeds from one integer or from a sequence of them; sample i uses seed + i."""
     seeds = np.asarray(seed)
     if (seeds.size and seeds.dtype.kind not in "iu") or seeds.shape not in ((), (count,)):
         raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
@@ -454,11 +443,7 @@ def seeds_of(seed: Any, count: int, num_samples: int = 1) -> list[int]:
 
 
 def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
-    """Returns token ids as int32[B, T].
-
-    Raises:
-      ValueError: they are not int[B, T] with T ≤ max_len, or an id is outside the vocabulary.
-    """
+    """Returns token ids as int32[B, T]; a `ValueError` says what they should be."""
     ids = np.asarray(token_ids)
     are_integers = ids.dtype.kind in "iu" or not ids.size
     is_shaped = ids.ndim == 2 and ids.shape[1] <= max_len

@@ -242,15 +242,11 @@ class Decoder(tf.Module):
         repetition_penalty,
         banned_tokens,
     ):
-        """Searches for the most probable continuations; nothing is sampled.
+        """Searches for the most probable continuations; nothing is sampled. See `beam_search`.
 
-        Args:
-          token_ids, lengths, max_new_tokens, banned_tokens: as for `generate`.
-          beams: int32[], W ≥ 1.
-          length_penalty: float32[], see `beam_search`.
-          repetition_penalty: float32[], see `penalize_repetition`.
         Returns:
-          int32[B, W, N], best first, right-padded with the end token; and int32[B, W], their lengths.
+          int32[B, W, N], W = beams, best first, right-padded with the end token; and int32[B, W], their
+          lengths.
         """
         ids, new_lengths, _ = beam_search(
             self.prefill(token_ids, lengths, max_new_tokens),

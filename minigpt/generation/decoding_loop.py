@@ -45,7 +45,7 @@ def initial_state(
       lengths: int32[B], each 1 or more.
       limit: int32[], maximum number of new tokens.
       capacity: int32[], W ≥ P + limit.
-      caches: the caches of the prompts without their last tokens.
+      caches: those of the prompts without their last tokens.
       seen: bool[B, V], or ().
     """
     rows = tf.shape(token_ids)[0]
@@ -109,16 +109,7 @@ def decode(
 
 
 def write(token_ids: Any, seen: Any, positions: Any, chosen: Any) -> tuple[Any, Any]:
-    """Writes one token per row and marks it as seen.
-
-    Args:
-      token_ids: int32[B, W].
-      seen: bool[B, V], or ().
-      positions: int32[B], the column of each row's token.
-      chosen: int32[B], the tokens.
-    Returns:
-      The new `token_ids` and `seen`.
-    """
+    """Writes the tokens chosen, int32[B], at positions int32[B] of int32[B, W], and marks them as seen."""
     rows = tf.range(tf.shape(token_ids)[0])
     token_ids = tf.tensor_scatter_nd_update(token_ids, tf.stack([rows, positions], 1), chosen)
     marks = tf.stack([rows, chosen], 1), tf.fill(tf.shape(chosen), True)

@@ -23,10 +23,7 @@ class UncachedModel(StepModel):
     """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
 
     Attributes:
-      model: the model.
-      vocab_size: V.
-      max_len: T, the longest input.
-      fixed_length: whether every input has T tokens; shorter ones are padded on the right.
+      fixed_length: whether every input has max_len tokens; shorter ones are padded on the right.
       output: index or key of the logits among several outputs; None if there is one output.
     """
 
@@ -67,7 +64,7 @@ def build_decoder(
       tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary, which may be
         empty if its size is not known.
       max_len: the maximum number of tokens that the model reads; by default the length of its input if
-        that is fixed, else the length it was built with, else 64 or what the model accepts.
+        that is fixed, else the length it was built with, else 64.
       output: the logits among several outputs, as an index or a name; by default the first output
         float[B, T, V] with V at least the vocabulary size.
     Raises:
@@ -90,28 +87,30 @@ def _uncached(
 ) -> UncachedModel:
     fixed_len = _length(getattr(model, "input_shape", None))
     built_len = _length(model.get_build_config().get("input_shape")) if model.built else None
+    length = fixed_len or max_len or built_len or DEFAULT_MAX_LEN
     # Two texts that begin with the same token. It is not token 0, which models may mask.
     starts = np.minimum([[1, 2], [1, 1]], (tokenizer.vocab_size or 3) - 1)
-    outputs, length = _called(model, starts, fixed_len or max_len or built_len)
-    names = getattr(model, "output_names", ())
+    ids = np.pad(starts, [(0, 0), (0, max(0, length - 2))], "edge")[:, :length]
+    try:
+        outputs = model(ids.astype(np.int32), training=False)
+    except Exception as error:  # The model's layers may raise any exception.
+        raise _refusal(f"it cannot be called on int32[2, {length}]; see max_len") from error
     found: Any = {None: outputs}
     if isinstance(outputs, dict):
         found = outputs
     elif isinstance(outputs, list | tuple):
         found = dict(enumerate(outputs))
-        last = {number - len(outputs): number for number in found}
-        output = ({name: number for number, name in enumerate(names)} | last).get(output, output)
-    described = []
+        names = list(getattr(model, "output_names", ()))
+        output = names.index(output) if output in names else output
+        output = output + len(outputs) if isinstance(output, int) and output < 0 else output
     for key, logits in found.items():
-        dtype, shape = keras.backend.standardize_dtype(logits.dtype), tuple(logits.shape)
-        described.append(f"{dtype}{list(shape)}")
-        is_shaped = len(shape) == 3 and shape[:2] == (2, length)
-        is_logits = is_shaped and shape[2] >= tokenizer.vocab_size
-        if output in (None, key) and is_logits and keras.backend.is_float_dtype(dtype):
+        is_shaped = len(logits.shape) == 3 and logits.shape[2] >= tokenizer.vocab_size
+        if output in (None, key) and is_shaped and keras.backend.is_float_dtype(logits.dtype):
             break
     else:
+        gives = [f"{x.dtype.name}{list(x.shape)}" for x in tf.nest.flatten(outputs)]
         wanted = "" if output is None else f" with output={output!r}"
-        raise _refusal(f"int32[2, {length}] gives {', '.join(described)}{wanted}")
+        raise _refusal(f"int32[2, {length}] gives {', '.join(gives)}{wanted}")
     values = keras.ops.convert_to_numpy(keras.ops.cast(logits, "float32"))
     if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
         raise _refusal("its output holds probabilities; remove the softmax")
@@ -121,33 +120,12 @@ def _uncached(
             "The logits of the model depend on later tokens, so it cannot generate text: its attention "
             "should be causal"
         )
-    return UncachedModel(model, shape[2], length, fixed_len is not None, key)
-
-
-def _called(model: keras.Model, starts: np.ndarray, length: int | None) -> tuple[Any, int]:
-    """Calls a model with `length` tokens, by default with as many as it accepts, up to 64.
-
-    Args:
-      starts: int[B, 2], the first token of each row, and the one that follows it.
-    Returns:
-      The output or outputs, and the number of tokens.
-    """
-    lengths = range(DEFAULT_MAX_LEN, 0, -1) if length is None else [length]
-    errors = []
-    for tokens in lengths:
-        try:
-            ids = np.pad(starts, [(0, 0), (0, max(0, tokens - 2))], "edge")[:, :tokens]
-            return model(ids.astype(np.int32), training=False), tokens
-        except Exception as error:  # The model's layers may raise any exception.
-            errors.append(error)
-    raise _refusal(f"it cannot be called on int32[2, {lengths[0]}]") from errors[0]
+    return UncachedModel(model, logits.shape[2], length, fixed_len is not None, key)
 
 
 def _length(shape: Any) -> int | None:
     """Returns T of the shape [B, T], or None if it is not fixed or the shape is different."""
-    if isinstance(shape, (tuple, list)) and len(shape) == 2 and isinstance(shape[1], int):
-        return shape[1]
-    return None
+    return shape[1] if isinstance(shape, tuple | list) and len(shape) == 2 else None
 
 
 def _refusal(problem: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""Tokenizers and vocabularies of other libraries, which `TextGenerator` takes in addition to our own."""
+"""Tokenizers and vocabularies of other libraries, and prompts of ids: what `TextGenerator` takes."""
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,11 +67,11 @@ class WordList(Vocabulary):
         """
         if self._layer:
             return _started(np.asarray(self._layer([text]))[0], self.padding_id)
-        words = text.split()
-        if missing := [w for w in words if self._ids.get(w, self.unknown_id) is None]:
+        ids = [self._ids.get(word, self.unknown_id) for word in text.split()]
+        if None in ids:
             problem = f"is not in the vocabulary, which has no {UNKNOWN!r} either"
-            raise ValueError(f"{missing[0]!r} {problem}")
-        return _started([self._ids.get(word, self.unknown_id) for word in words], self.padding_id)
+            raise ValueError(f"{text.split()[ids.index(None)]!r} {problem}")
+        return _started(ids, self.padding_id)
 
 
 class GivenTokenizer(Vocabulary):
@@ -103,17 +103,12 @@ class GivenTokenizer(Vocabulary):
     def fit_size(self, vocab_size: int) -> None:
         """Takes the number of ids from the model if the object does not tell it."""
         if not self.vocab_size:
-            self._tokenizer.decode(
-                [vocab_size - 1]
-            )  # It fails before the training, not after an epoch.
+            # It fails before the training, not after an epoch.
+            self._tokenizer.decode([vocab_size - 1])
             self.pieces = (b"?",) * vocab_size
 
     def encode(self, text: str) -> np.ndarray:
-        """Returns int32[T], the ids that the object gives; for an empty text the token before a text.
-
-        Raises:
-          ValueError: an empty text has no ids, and there is no token before a text.
-        """
+        """Returns int32[T], the ids that the object gives; for an empty text the token before a text."""
         encoded = self._tokenizer.encode(text)
         # The `tokenizers` library returns an `Encoding`.
         ids = np.asarray(getattr(encoded, "ids", encoded))
@@ -126,12 +121,11 @@ class GivenTokenizer(Vocabulary):
 
 
 def as_tokenizer(name: str, value: Any) -> Vocabulary:
-    """Returns the tokenizer that an argument holds.
+    """Returns the tokenizer that the argument `name` holds.
 
-    Args:
-      name: the argument's name, for the message.
-      value: a tokenizer of minigpt, a list of words, a dictionary from ids to words, a
-        `TextVectorization` layer, or an object with `encode` and `decode`.
+    `value` is a tokenizer of minigpt, a list of words, a dictionary from ids to words, a
+    `TextVectorization` layer, or an object with `encode` and `decode`.
+
     Raises:
       TypeError: it is none of these.
       ValueError: it has no words.
@@ -159,13 +153,11 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
 
 
 def as_prompts(name: str, value: Any, tokenizer: Vocabulary) -> list[Prompt]:
-    """Returns the prompts that an argument holds.
+    """Returns the prompts that the argument `name` holds.
 
-    Args:
-      name: the argument's name, for messages.
-      value: a text or a sequence of texts; or a sequence of token ids, or several such sequences, also
-        as arrays or tensors.
-      tokenizer: the tokenizer. Trailing padding of its vocabulary is removed from ids.
+    `value` is a text or several; or token ids or several sequences of them, also as arrays or tensors.
+    Trailing padding of the vocabulary is removed from ids.
+
     Raises:
       TypeError: it is none of these.
       ValueError: an id is outside the vocabulary, or `encode` refuses a text.
@@ -173,12 +165,14 @@ def as_prompts(name: str, value: Any, tokenizer: Vocabulary) -> list[Prompt]:
     """
     value = as_list(value)
     is_one = not isinstance(value, list) or (value and _is_ids(value))
-    return [_as_prompt(name, as_list(item), tokenizer) for item in ([value] if is_one else value)]
+    return [_as_prompt(name, item, tokenizer) for item in ([value] if is_one else value)]
 
 
 def _as_prompt(name: str, value: Any, tokenizer: Vocabulary) -> Prompt:
+    if isinstance(value, Prompt):
+        return value
     ids = []
-    if _is_ids(value):
+    if _is_ids(value := as_list(value)):
         ids = [int(i) for i in value]
         size = tokenizer.vocab_size or 2**31
         if not all(0 <= i < size for i in ids):
@@ -194,9 +188,7 @@ def _as_prompt(name: str, value: Any, tokenizer: Vocabulary) -> Prompt:
 
 
 def _is_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(i, Integral) and not isinstance(i, bool) for i in value
-    )
+    return isinstance(value, list) and all(isinstance(i, Integral) for i in value)
 
 
 def _started(ids: Any, start_id: int | None) -> np.ndarray:

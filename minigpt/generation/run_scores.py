@@ -12,7 +12,6 @@ from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
-from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers.base import Tokenizer
 
@@ -37,17 +36,16 @@ def evaluate_run(
     """
     run = as_run(run)
     tokenizer = run.load_tokenizer()
-    part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
+    part = open_run_corpus(run).val if paths is None else _read(run, paths, tokenizer)
     return _scores(run, tokenizer, [part], stride)[0]
 
 
 def evaluate_files(
     run: Run | str | Path, files: Sequence[str], *, stride: int | None = None
 ) -> list[Evaluation | PairEvaluation]:
-    """Scores a run's best model on each of several files alone; see `evaluate_run`.
+    """Scores a run's best model on each of several files alone, as `evaluate_run` does.
 
-    Raises:
-      UserError: with the problems of all files, or as `evaluate_run`.
+    A `UserError` has the problems of all files.
     """
     run = as_run(run)
     tokenizer = run.load_tokenizer()
@@ -106,18 +104,3 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         return encode_texts(Dialogues(paths).read(), tokenizer, encode)
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
     return encode_texts(TextFiles(paths, separator, field).read(), tokenizer)
-
-
-def _held_out(run: Run) -> Part:
-    if not run.corpus_file.is_file():
-        raise run_error(
-            run.path, "was imported and has no held-out text; name a text to evaluate on"
-        )
-    corpus = open_run_corpus(run)
-    if corpus is None:
-        raise run_error(
-            run.path,
-            f"its text (data.source = {run.config.data.source!r}) has changed since training, "
-            "so its held-out part is unknown; name a text to evaluate on",
-        )
-    return corpus.val

@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,19 +21,15 @@ from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary
 MEMORY_SHARE = 0.25
 
 
-class _Row(NamedTuple):
-    """A prompt, and the seed of its continuation."""
-
-    prompt: Prompt
-    seed: int
+# A prompt, and the seed of its continuation.
+_Row = tuple[Prompt, int]
 
 
 class Sampler:
     """Continues prompts: complete, or in pieces as they are generated.
 
     Args:
-      decoder: the model's decoder.
-      tokenizer: the model's tokenizer.
+      decoder, tokenizer: those of the model.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
       controls: what changes the logits at each step.
     """
@@ -52,49 +47,20 @@ class Sampler:
         self.sampling = sampling
         settings = {setting.name: getattr(sampling, setting.name) for setting in DISTRIBUTION}
         self.settings = SamplingSettings(**settings).as_tensors()
+        self.banned = tf.constant(sampling.banned_tokens, tf.int32)
 
     def samples(
         self, prompts: Sequence[Prompt], seeds: Sequence[int], number: int = 1
     ) -> Iterator[Sample]:
         """Continues prompts, in batches that fit into memory.
 
-        Args:
-          prompts: texts to continue.
-          seeds: one per prompt.
-          number: samples per prompt; sample i uses seed + i. With beams, the best ones.
+        Sample i of a prompt has its seed + i. With beams, the samples are the best ones.
+
         Returns:
           The first prompt's samples, then the second one's, and so on.
         Raises:
           UserError: the number is larger than that of beams, or one sample does not fit into memory.
         """
-        self._check(number)
-        batch_rows = self._rows_in_memory(max((len(p.ids) for p in prompts), default=0))
-        copies = number if self.sampling.beams == 1 else 1
-        pairs = zip(prompts, seeds, strict=True)
-        rows = (_Row(prompt, int(seed) + i) for prompt, seed in pairs for i in range(copies))
-        return self._in_batches(rows, batch_rows, number)
-
-    def pieces(self, prompt: Prompt, seed: int) -> Iterator[str]:
-        """Continues one prompt, in constant time per token.
-
-        A character is yielded when it is complete. The possible start of a stop string is yielded when it
-        is clear that it is not one.
-
-        Raises:
-          UserError: there are several beams.
-        """
-        if self.sampling.beams > 1:
-            problem = "cannot be streamed: the best text is known only at the end"
-            raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
-        text = ContinuationText(self.tokenizer, prompt.ids, self.sampling.stop)
-        return text.written(self._tokens(prompt.ids, seed))
-
-    @cached_property
-    def banned(self) -> tf.Tensor:
-        """int32[N], the banned tokens, which are checked before."""
-        return tf.constant(self.sampling.banned_tokens, tf.int32)
-
-    def _check(self, number: int) -> None:
         beams = self.sampling.beams
         if beams > 1 and number > beams:
             problem = f"should be at most beams = {beams}"
@@ -102,13 +68,25 @@ class Sampler:
         if beams > 1 and self.controls:
             problem = "should be 1 with logits_processor, logit_bias or a grammar"
             raise UserError(ArgumentProblem("beams", beams, problem))
+        batch_rows = self._rows_in_memory(max((len(p.ids) for p in prompts), default=0))
+        copies = number if self.sampling.beams == 1 else 1
+        pairs = zip(prompts, seeds, strict=True)
+        rows = ((prompt, int(seed) + i) for prompt, seed in pairs for i in range(copies))
+        return self._in_batches(rows, batch_rows, number)
+
+    def pieces(self, prompt: Prompt, seed: int) -> Iterator[str]:
+        """Continues one prompt, in constant time per token; a character is yielded when it is complete.
+
+        The possible start of a stop string is yielded when it is clear that it is not one.
+        """
+        if self.sampling.beams > 1:
+            problem = "cannot be streamed: the best text is known only at the end"
+            raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
+        text = ContinuationText(self.tokenizer, prompt.ids, self.sampling.stop)
+        return text.written(self._tokens(prompt.ids, seed))
 
     def _rows_in_memory(self, prompt_length: int) -> int:
-        """Returns the number of prompts or samples per batch.
-
-        Raises:
-          UserError: a single one does not fit into the memory of this machine.
-        """
+        """Returns the number of rows of a batch; a `UserError` if a single one does not fit into memory."""
         length = prompt_length + self.sampling.max_new_tokens
         row_bytes = self.sampling.beams * self.decoder.model.row_bytes(length)
         if row_bytes > machine_bytes():
@@ -122,9 +100,9 @@ class Sampler:
                 continuations = continue_batch(batch)
             except (MemoryError, tf.errors.ResourceExhaustedError):
                 raise self._memory_error("more memory") from None
-            for row, best in zip(batch, continuations, strict=True):
+            for (prompt, seed), best in zip(batch, continuations, strict=True):
                 for tokens in best[:number]:
-                    yield self._sample(row, tokens)
+                    yield self._sample(prompt, seed, tokens)
 
     def _tokens(self, prompt_ids: np.ndarray, seed: int) -> Iterator[list[int]]:
         """Yields the new tokens, one at a time."""
@@ -141,12 +119,12 @@ class Sampler:
     def _draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
         """Returns the new ids of every row, as the only one of its continuations."""
         decoder, sampling = self.decoder, self.sampling
-        prompt_ids = [row.prompt.ids for row in rows]
+        prompt_ids = [prompt.ids for prompt, _ in rows]
         state = decoder.prefill(*padded(prompt_ids), sampling.max_new_tokens)
         longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
         extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
         extend = self._extension(prompt_ids, extend)
-        seeds = tf.constant([row.seed for row in rows], tf.int32)
+        seeds = tf.constant([seed for _, seed in rows], tf.int32)
         arguments = self.settings, seeds, self.banned
         if sampling.stop:
             texts = [ContinuationText(self.tokenizer, ids, sampling.stop) for ids in prompt_ids]
@@ -191,7 +169,7 @@ class Sampler:
         """Returns the new ids of every row's beams, best first."""
         sampling = self.sampling
         ids, lengths = self.decoder.beam_search(
-            *padded([row.prompt.ids for row in rows]),
+            *padded([prompt.ids for prompt, _ in rows]),
             sampling.max_new_tokens,
             sampling.beams,
             sampling.length_penalty,
@@ -203,13 +181,13 @@ class Sampler:
             for beams in zip(ids.numpy(), lengths.numpy(), strict=True)
         ]
 
-    def _sample(self, row: _Row, tokens: list[int]) -> Sample:
+    def _sample(self, prompt: Prompt, seed: int, tokens: list[int]) -> Sample:
         if not self.sampling.stop:
-            text = self.tokenizer.continuation(row.prompt.ids, tokens)
-            return Sample(row.prompt.text, text, row.seed, tokens)
-        cut = ContinuationText(self.tokenizer, row.prompt.ids, self.sampling.stop)
+            text = self.tokenizer.continuation(prompt.ids, tokens)
+            return Sample(prompt.text, text, seed, tokens)
+        cut = ContinuationText(self.tokenizer, prompt.ids, self.sampling.stop)
         text = cut.push(tokens) + cut.finish()
-        return Sample(row.prompt.text, text, row.seed, cut.tokens)
+        return Sample(prompt.text, text, seed, cut.tokens)
 
     def _memory_error(self, needed: str) -> UserError:
         return UserError(

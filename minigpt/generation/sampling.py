@@ -112,13 +112,8 @@ def shape_distribution(
 def penalize_repetition(logits: tf.Tensor, seen: tf.Tensor, penalty: tf.Tensor) -> tf.Tensor:
     """Penalizes tokens that already occur in the text: Keskar et al. 2019 (CTRL), section 4.1.
 
-    Args:
-      logits: float32[B, V].
-      seen: bool[B, V], which tokens occur in the text.
-      penalty: float32[]; positive logits are divided by it, negative ones are multiplied by
-        it. 1 means none, as does 0 or less.
-    Returns:
-      float32[B, V].
+    Positive logits, float32[B, V], of the tokens seen, bool[B, V], are divided by the penalty, float32[];
+    negative ones are multiplied by it. 1 means none, as does 0 or less.
     """
     penalty = tf.where(penalty > 0, penalty, 1)
     penalized = tf.where(logits > 0, logits / penalty, logits * penalty)
@@ -126,14 +121,7 @@ def penalize_repetition(logits: tf.Tensor, seen: tf.Tensor, penalty: tf.Tensor) 
 
 
 def ban(logits: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
-    """Masks banned tokens.
-
-    Args:
-      logits: float[B, V].
-      banned: bool[V].
-    Returns:
-      float[B, V]; banned entries are -inf.
-    """
+    """Sets the logits, float[B, V], of banned tokens, bool[V], to -inf."""
     return tf.where(banned, tf.constant(-float("inf"), logits.dtype), logits)
 
 
@@ -201,13 +189,9 @@ def typical_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
 
 
 def draw(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-    """Draws an index of each row with the probabilities softmax(candidates).
+    """Draws an index of each row of float32[B, V] with the probabilities softmax(candidates).
 
-    Args:
-      candidates: float32[B, V]; masked entries are -inf.
-      noise: float32[B], random numbers from 0 to below 1; see `uniform_noise`.
-    Returns:
-      int32[B].
+    `noise` is float32[B], random numbers from 0 to below 1; see `uniform_noise`. Returns int32[B].
     """
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
     # Inverse transform sampling. The last sum is 1, up to rounding.

@@ -79,10 +79,6 @@ class CachedGPT(StepModel):
 
     Beyond the context, all positions shift with every token, so no cached key stays valid: each step is a
     full pass over the newest max_len tokens.
-
-    Args:
-      model: the GPT.
-      jit_compile: whether XLA compiles the loop.
     """
 
     def __init__(self, model: GPT, jit_compile: bool = True) -> None:

@@ -37,12 +37,7 @@ from minigpt.tokenizers.base import Tokenizer
 
 
 class TextModel(BaseTextModel):
-    """A trained model with its tokenizer.
-
-    Args:
-      model: the GPT.
-      tokenizer: the tokenizer it was trained with.
-    """
+    """A trained GPT with its tokenizer."""
 
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         self.model = model
@@ -96,15 +91,7 @@ class TextModel(BaseTextModel):
         return self.latents(ids[None])[0].mean(0)
 
     def latents(self, token_ids: Any) -> np.ndarray:
-        """Computes the latents: the input of the head.
-
-        Args:
-          token_ids: int[B, T], T ≤ max_len.
-        Returns:
-          float32[B, T, D].
-        Raises:
-          ValueError: as for `logits`.
-        """
+        """Computes the latents, the input of the head: int[B, T], T ≤ max_len → float32[B, T, D]."""
         token_ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
         return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
 
@@ -127,12 +114,7 @@ class TextModel(BaseTextModel):
 
 
 class TranslationModel(BaseTranslationModel):
-    """A trained encoder-decoder with its tokenizer.
-
-    Args:
-      model: the encoder-decoder.
-      tokenizer: the tokenizer it was trained with.
-    """
+    """A trained encoder-decoder with its tokenizer."""
 
     def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
         self.model = model

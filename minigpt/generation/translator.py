@@ -18,13 +18,9 @@ BATCH_ROWS = 256
 
 
 class Translator(tf.Module):
-    """Generates the most probable targets of a model.
+    """Generates the most probable targets of a model, whose weights are read at every call.
 
-    Args:
-      model: its weights are read at every call.
-      end_id: the token that ends a sentence.
-      never_sampled_ids: tokens that are never generated: the start token, `[UNK]`, untrained bytes.
-      start_id: the decoder's first input; the end token if None.
+    `never_sampled_ids` are never generated. `start_id` is the decoder's first input; the end token if None.
     """
 
     def __init__(

@@ -172,11 +172,8 @@ def examine(run: Run | str | Path) -> list[Verdict]:
             known = replace(known, state="interrupted")  # The process was killed.
         try:
             corpus = open_run_corpus(run)
-            problem = f"{run.path}: its text has changed since training"
         except UserError as error:
-            corpus, problem = None, str(error)
-        if corpus is None:
-            LOGGER.warning("%s. What needs the text is not measured.", problem)
+            LOGGER.warning("%s. What needs the text is not measured.", error)
         else:
             epoch = sum(type(line.get("epoch")) is int for line in read_lines(run.metrics_file))
             affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))

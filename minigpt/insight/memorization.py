@@ -17,7 +17,7 @@ from minigpt.insight.verbatim import TokenBytes, find_copies
 from minigpt.runs.analysis import MeasuredSample, Memorization
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import run_error
-from minigpt.runs.run import Run, as_run, known_run_corpus
+from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.targets.open_model import why_tensorflow
 from minigpt.tokenizers.base import Tokenizer
 
@@ -185,7 +185,7 @@ def measure_memorization(
     if not is_measurable(run.config):
         problem = f"was trained on {run.config.data.source}; memorization is measured for texts"
         raise run_error(run.path, problem)
-    corpus = corpus or known_run_corpus(run)
+    corpus = corpus or open_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     held_out, sampling = np.asarray(corpus.val.ids), run.config.sampling
     model, epoch, step = open_state(run, state)

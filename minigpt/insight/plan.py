@@ -11,9 +11,9 @@ from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
 from minigpt.training.messages import parameters_by_part, summary_lines, training_seconds
-from minigpt.training.start import initial_model, new_training
+from minigpt.training.pipeline import build_task, initial_model
+from minigpt.training.start import new_training
 from minigpt.training.strategy import Strategy, enough_memory
-from minigpt.training.tasks import build_task
 
 
 @dataclass(frozen=True)

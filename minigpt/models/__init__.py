@@ -5,15 +5,15 @@ import keras  # noqa: F401
 
 from minigpt.config import TransformerConfig
 from minigpt.models.encoder_decoder import EncoderDecoder
-from minigpt.models.gpt import GPT, build_gpt
+from minigpt.models.gpt import GPT
 
-__all__ = ["GPT", "EncoderDecoder", "build_gpt", "build_model"]
+__all__ = ["GPT", "EncoderDecoder", "build_model"]
 
 
 def build_model(
     config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> GPT | EncoderDecoder:
-    """Returns the model of `config.kind` with its initial weights; see `build_gpt`."""
+    """Returns the model of `config.kind` with its initial weights; `precision` is a Keras dtype policy."""
     if config.kind == "encoder_decoder":
         return EncoderDecoder(config, vocab_size, dtype=precision)
-    return build_gpt(config, vocab_size, precision)
+    return GPT(config, vocab_size, dtype=precision)

@@ -144,12 +144,7 @@ class EncoderDecoder(LanguageModel):
         return x, updated if caches else None
 
     def empty_caches(self, batch_size: Any, max_len: Any = None) -> list[Any]:
-        """Returns an empty cache for each decoder block.
-
-        Args:
-          batch_size: B.
-          max_len: capacity in tokens; the model's `max_len` if None.
-        """
+        """Returns an empty cache of B rows for each decoder block, of `max_len` tokens if None."""
         capacity = self.max_len if max_len is None else max_len
         return [block.attention.empty_cache(batch_size, capacity) for block in self.decoder_blocks]
 

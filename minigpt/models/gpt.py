@@ -167,14 +167,3 @@ class GPT(LanguageModel):
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape, self.vocab_size)
-
-
-def build_gpt(config: TransformerConfig, vocab_size: int, precision: str = "float32") -> GPT:
-    """Returns the described model with its initial weights.
-
-    Args:
-      config: sizes and variants.
-      vocab_size: V, the tokenizer's vocabulary size.
-      precision: a Keras dtype policy, such as "mixed_bfloat16".
-    """
-    return GPT(config, vocab_size, dtype=precision)

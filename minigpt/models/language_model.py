@@ -173,9 +173,7 @@ class LanguageModel(keras.Model, abc.ABC):
     def loss_weight(self, targets: Any, weights: Any) -> Any:
         """Returns what the summed loss of a batch is divided by, float32[].
 
-        Args:
-          targets: int[B, T].
-          weights: float32[B, T], or None.
+        `targets` are int[B, T], `weights` float32[B, T] or None.
         """
         if weights is not None and self.loss.reduction == "mean_with_sample_weight":
             return tf.reduce_sum(weights)
@@ -220,11 +218,9 @@ class LanguageModel(keras.Model, abc.ABC):
         return loss, tf.math.divide_no_nan(plain, tokens), gradients
 
     def record_loss(self, loss: Any, plain: Any, tokens: Any) -> None:
-        """Adds the loss of a batch to the metrics.
+        """Adds the loss of a batch to the metrics: `loss` and `plain` as from `loss_and_gradients`.
 
-        Args:
-          loss, plain: float32[], as from `loss_and_gradients`, of the whole batch.
-          tokens: float32[], `loss_weight` of the batch.
+        `tokens` is `loss_weight` of the batch.
         """
         # Keras puts the mean of the losses first.
         self.metrics[0].update_state(loss, sample_weight=tokens)
@@ -254,10 +250,8 @@ class LanguageModel(keras.Model, abc.ABC):
 def _unpack(data: Any) -> tuple[Any, Any, Any]:
     """Returns inputs, targets and weights; the weight of a sequence is repeated for its tokens.
 
-    Keras documents weights of shape [B], but does not repeat them for a loss of shape [B, T].
-
-    Raises:
-      ValueError: the weights have another shape.
+    Keras documents weights of shape [B], but does not repeat them for a loss of shape [B, T]. Raises a
+    ValueError for another shape.
     """
     inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
     if weights is not None:

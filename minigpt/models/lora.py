@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.models.gpt import GPT, build_gpt
+from minigpt.models.gpt import GPT
 from minigpt.models.state import copy_weights
 from minigpt.tokenizers.base import Tokenizer
 
@@ -66,10 +66,7 @@ def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
 def merged_weights(model: GPT) -> list[np.ndarray]:
     """Returns the weights of the same model without LoRA, the products added to the matrices.
 
-    Args:
-      model: with LoRA, in float32.
-    Returns:
-      Arrays in the order of `model.weights`, without the factors.
+    They are in the order of `model.weights`, without the factors. The model is in float32.
     """
     merged, factors = {}, set()
     layers = [*adapted_layers(model).values(), model.embedding.token_embedding, model.head]
@@ -131,7 +128,7 @@ def with_adapter(model: GPT, tokenizer: Tokenizer, folder: Path) -> tuple[GPT, T
         is_base = np.allclose(described["base"], mark_of(model), rtol=0.01, atol=1e-3)
         if not is_base or own.text_pieces != tokenizer.text_pieces:
             raise ValueError("it was trained on another one")
-        adapted = build_gpt(model.config, own.vocab_size, model.dtype_policy.name)
+        adapted = GPT(model.config, own.vocab_size, dtype=model.dtype_policy)
         copy_weights(model, adapted)
         for name, (path, first, end) in described["columns"].items():
             kernel = adapted_layers(adapted)[path].kernel

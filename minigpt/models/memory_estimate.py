@@ -34,13 +34,9 @@ def block_weights(config: TransformerConfig) -> int:
     return config.num_layers * (attention + feed_forward)
 
 
-def training_bytes(config: Config, vocab_size: int, gpus: int = 0) -> tuple[int, int]:
+def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
     """Returns lower bounds of the bytes that training needs.
 
-    Args:
-      config: the settings.
-      vocab_size: V.
-      gpus: the number of GPUs that share a batch: the bytes are those of each; 0 for the CPU.
     Returns:
       Bytes for weights, gradients and optimizer; bytes for the activations of one batch.
     """
@@ -48,16 +44,13 @@ def training_bytes(config: Config, vocab_size: int, gpus: int = 0) -> tuple[int,
     copies = 1
     if training.lora_rank is None:
         copies += 1 + _OPTIMIZER_SLOTS[training.optimizer] + (training.accumulate_steps > 1)
-    tokens = training.batch_size * config.sequence_length
-    if gpus:
-        tokens //= gpus
-    elif training.devices != "auto":
-        # The devices are simulated.
+    if training.devices != "auto":
         copies *= training.devices
     # Each block keeps its input and the inner layer for the backward pass.
     bytes_per_number = 4 if training.precision == "float32" else 2
     bytes_per_token = bytes_per_number * model.num_layers * (model.embed_dim + model.ff_size)
-    return 4 * copies * matrix_weights(model, vocab_size), tokens * bytes_per_token
+    batch_bytes = training.batch_size * config.sequence_length * bytes_per_token
+    return 4 * copies * matrix_weights(model, vocab_size), batch_bytes
 
 
 def machine_bytes() -> int:
@@ -79,28 +72,17 @@ def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
         raise UserError(f"{_describe_sizes(config, vocab_size)}: {needs}")
 
 
-def needed_to_train(
-    config: Config, vocab_size: int, available: int | None = None, gpus: int = 0
-) -> str:
-    """Returns a message with the estimate and the settings to lower.
-
-    Args:
-      config: the settings.
-      vocab_size: V.
-      available: bytes of each GPU; None if they are not known, and for the CPU.
-      gpus: as for `training_bytes`.
-    """
-    state_bytes, batch_bytes = training_bytes(config, vocab_size, gpus)
+def needed_to_train(config: Config, vocab_size: int) -> str:
+    """Returns a message with the estimate and the settings to lower."""
+    state_bytes, batch_bytes = training_bytes(config, vocab_size)
     training, model = config.training, config.model
-    device = "this machine" if available is None else "each GPU"
-    has = _gigabytes(machine_bytes() if available is None else available)
     to_lower = f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
     if batch_bytes > state_bytes:
         to_lower = f"training.batch_size = {training.batch_size} or training.sequence_length"
     return (
         f"{_describe_sizes(model, vocab_size)}: weights, gradients and optimizer need at least "
-        f"{_gigabytes(state_bytes)}, a batch {_gigabytes(batch_bytes)}; {device} has {has}; lower "
-        f"{to_lower}"
+        f"{_gigabytes(state_bytes)}, a batch {_gigabytes(batch_bytes)}; this machine has "
+        f"{_gigabytes(machine_bytes())}; lower {to_lower}"
     )
 
 

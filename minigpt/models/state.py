@@ -13,10 +13,8 @@ WEIGHTS, SEEDS, METRICS, OPTIMIZER = "weights", "seeds", "metrics", "optimizer"
 def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns the training state: weights (LoRA factors included), seeds, metrics, optimizer.
 
-    Args:
-      model: compiled, with built optimizer and metrics.
-    Returns:
-      Arrays by name. On a CPU they are views of the variables: use them before the next step.
+    The model is compiled, with built optimizer and metrics. On a CPU the arrays are views of the variables:
+    use them before the next step.
     """
     return {
         f"{group}/{number:05}": variable.value.numpy()
@@ -26,11 +24,8 @@ def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restores the training state.
+    """Restores the training state of a model that is compiled like that of the arrays.
 
-    Args:
-      model: built and compiled like the model of the arrays.
-      arrays: from `arrays_of`.
     Raises:
       ValueError: the arrays belong to another model or optimizer.
     """

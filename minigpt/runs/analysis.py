@@ -53,8 +53,7 @@ class Verdict:
     Attributes:
       id: one of `TITLES`, or of another version.
       evidence: sentences with the figures that the verdict follows from.
-      action: one thing to do about it. Commands in it have RUN in place of the run: see
-        `runnable_action`.
+      action: one thing to do about it, with RUN in place of the run: see `runnable_action`.
     """
 
     id: Name
@@ -69,14 +68,10 @@ class Verdict:
         return asdict(self)
 
     def runnable_action(self, run: str | Path, command: str = "minigpt") -> str:
-        """Returns the action with commands that can be pasted into a shell.
+        """Returns the action with commands for the shell, in which the user calls minigpt as `command`.
 
         RUN stands for the run in what is recorded: a run can be moved, and its files can be given to
         others, who should not learn the folders of a user.
-
-        Args:
-          run: the run directory.
-          command: how the user calls minigpt, quoted for the shell.
         """
         path = shlex.quote(str(run))
         return re.sub(
@@ -86,12 +81,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something suspicious about a text.
+    """Something suspicious about a text, in one sentence with figures, without control characters.
 
-    Attributes:
-      kind: "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
-        "boilerplate" or "html".
-      evidence: one sentence with figures and an example, without control characters.
+    `kind` is "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
+    "boilerplate" or "html".
     """
 
     kind: Name
@@ -100,13 +93,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class MeasuredSample:
-    """A sample.
-
-    Attributes:
-      prompt: the prompt.
-      text: what the model added.
-      copied: the parts of `text` that are in verbatim passages, (begin, end) in code points.
-    """
+    """A sample: `copied` are the parts of its text in verbatim passages, (begin, end) in code points."""
 
     prompt: Text
     text: Text
@@ -145,7 +132,6 @@ class Memorization:
     samples: Many[Annotated[MeasuredSample, AfterValidator(_within_text)]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes as JSON types."""
         return asdict(self)
 
 

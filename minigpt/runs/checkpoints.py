@@ -35,7 +35,6 @@ STATE, MANIFEST = "state.safetensors", "manifest.json"
 
 # The names of a record are the keys of the manifest and part of its format.
 Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
 
 
 class _Record(BaseModel):
@@ -44,13 +43,7 @@ class _Record(BaseModel):
 
 
 class Best(_Record):
-    """The best validated state.
-
-    Attributes:
-      val_loss: its loss, nats per token.
-      epoch: the number of its epoch, from 1.
-      checkpoint: the name of its checkpoint.
-    """
+    """The best validated state: its loss in nats per token, its epoch from 1 on, and its checkpoint."""
 
     val_loss: float
     epoch: Annotated[int, Field(ge=1)]
@@ -67,10 +60,10 @@ class ClockState(_Record):
       beside_a_step: seconds per weight update spent on everything else, in the last epoch.
     """
 
-    batches: Count = 0
-    seconds: Seconds = 0.0
-    epoch_step: Count = 0
-    beside_a_step: Seconds = 0.0
+    batches: Count
+    seconds: Annotated[float, Field(ge=0)]
+    epoch_step: Count
+    beside_a_step: Annotated[float, Field(ge=0)]
 
 
 class TrainingProgress(_Record):
@@ -116,13 +109,7 @@ class BrokenCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint.
-
-    Attributes:
-      path: its folder.
-      progress: the record that was given to `write_checkpoint`.
-      arrays: the arrays that were given to it, by name.
-    """
+    """A verified checkpoint: its folder, and the record and the arrays that were written."""
 
     path: Path
     progress: TrainingProgress
@@ -134,13 +121,8 @@ def write_checkpoint(
 ) -> Path:
     """Writes the checkpoint `folder/name`, which appears when it is complete and on the disk.
 
-    Args:
-      folder: an existing folder.
-      name: the checkpoint's name; a checkpoint with this name is replaced.
-      arrays: the arrays by name.
-      progress: the rest of the state.
-    Returns:
-      the checkpoint's path.
+    A checkpoint with this name is replaced. Returns its path.
+
     Raises:
       OSError: the checkpoint cannot be written; existing ones are unchanged.
     """
@@ -173,10 +155,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
-    """Returns the newest undamaged checkpoint; None if there is none.
-
-    Logs a warning for each damaged one.
-    """
+    """Returns the newest undamaged checkpoint or None; logs a warning for each damaged one."""
     for path in reversed(checkpoint_paths(folder)):
         if checkpoint := _read_undamaged(path):
             return checkpoint
@@ -184,13 +163,9 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def best_checkpoint(folder: Path) -> Checkpoint | None:
-    """Returns the best checkpoint by validation loss.
+    """Returns the best checkpoint by validation loss, or else the newest undamaged one; None without one.
 
     Logs a warning for each damaged one, and for the one that is used instead.
-
-    Returns:
-      the newest undamaged checkpoint if no epoch has ended or the best one is damaged; None if there is
-        none.
     """
     paths, checkpoint = checkpoint_paths(folder), newest_checkpoint(folder)
     if checkpoint is None:
@@ -207,15 +182,13 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
 
 def count_parameters(folder: Path) -> int | None:
     """Counts the weights in the newest checkpoint, without reading them; None if there is none to count."""
-    paths = checkpoint_paths(folder)
-    if not paths:
-        return None
     try:
-        with safe_open(paths[-1] / STATE, framework="np") as state:
+        newest = checkpoint_paths(folder)[-1]
+        with safe_open(newest / STATE, framework="np") as state:
             names = state.keys()
             weights = [state.get_slice(name) for name in names if name.startswith("weights/")]
             return sum(math.prod(weight.get_shape()) for weight in weights)
-    except (OSError, SafetensorError):
+    except (IndexError, OSError, SafetensorError):
         return None
 
 
@@ -239,8 +212,6 @@ def best_checkpoint_name(path: Path) -> str | None:
 def best_state(folder: Path) -> dict[str, str] | None:
     """Identifies the weights of the best model by validation loss, without reading arrays.
 
-    Args:
-      folder: the folder of checkpoints.
     Returns:
       "name" of the checkpoint that `best_checkpoint` reads, and "sha256" of its arrays; None if there is
       no checkpoint.
@@ -259,13 +230,9 @@ def best_state(folder: Path) -> dict[str, str] | None:
 
 
 def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
-    """Removes checkpoints, and the unfinished files of killed processes.
+    """Removes checkpoints other than those named, and the unfinished files of killed processes.
 
     The caller holds the run's lock.
-
-    Args:
-      folder: the folder of checkpoints.
-      keep: the names of the checkpoints that stay.
     """
     remove_abandoned(folder)
     for path in checkpoint_paths(folder):
@@ -275,17 +242,16 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
                 path.rename(scratch / path.name)
 
 
-def _read_manifest(path: Path) -> tuple[TrainingProgress, "_State"]:
+def _read_manifest(path: Path) -> tuple[TrainingProgress, _State]:
     """Returns the record, and the size and SHA-256 of the state."""
     try:
         content = json.loads(read_file(path / MANIFEST))
         if content.pop("sha256") != _sha256_of_content(content):
             raise ValueError("does not match its SHA-256")
         manifest = _Manifest.model_validate(content)
-    except OSError as error:
-        raise BrokenCheckpointError(f"{MANIFEST}: {error.strerror or error}") from None
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        raise BrokenCheckpointError(f"{MANIFEST} is damaged") from None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        reason = error.strerror or error if isinstance(error, OSError) else "damaged"
+        raise BrokenCheckpointError(f"{MANIFEST}: {reason}") from None
     return manifest.progress, manifest.state
 
 
@@ -296,12 +262,8 @@ def _sha256_of_content(content: Mapping[str, Any]) -> str:
 def write_tensors(
     path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Writes a safetensors file. Contiguous arrays are not copied in memory.
+    """Writes a safetensors file, with strings in its header. Contiguous arrays are not copied in memory.
 
-    Args:
-      path: the file; its directory exists.
-      arrays: the arrays by name.
-      metadata: the strings in the file's header.
     Raises:
       OSError: the file cannot be written.
     """

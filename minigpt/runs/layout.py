@@ -21,16 +21,8 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import remove_abandoned
 
 
-def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
-    """Checks that there is a run directory at `path`.
-
-    Args:
-      path: the path.
-      argument: the argument or setting to name in the message.
-      or_file: whether the message offers a portable file too.
-    Raises:
-      UserError: there is none.
-    """
+def check_run(path: Path, argument: str = "run") -> None:
+    """Raises a `UserError`, which names the argument, if there is no run directory at `path`."""
     problem = "contains no config.toml"
     try:
         if (path / "config.toml").is_file():
@@ -39,20 +31,16 @@ def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
             problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)
-    problem += "; expected a run directory written by `minigpt train`"
-    if or_file:
-        problem += ", or a portable file (.gguf)"
-    elif path.suffix == ".gguf":
-        problem += "; a portable file is opened by minigpt.load_portable or `minigpt sample`"
-    raise UserError(ArgumentProblem(argument, path, problem))
+    expected = (
+        "expected a run directory written by `minigpt train`, or, for minigpt.open_model and "
+        "`minigpt sample`, a portable file (.gguf)"
+    )
+    raise UserError(ArgumentProblem(argument, path, f"{problem}; {expected}"))
 
 
 def check_new_run(path: Path, argument: str = "run") -> None:
     """Checks that a run can be created at `path`. An existing run is never overwritten.
 
-    Args:
-      path: the path.
-      argument: the argument to name in the message.
     Raises:
       UserError: something exists at `path`, or no directory can be created there.
     """
@@ -69,9 +57,8 @@ def check_new_run(path: Path, argument: str = "run") -> None:
     except OSError as error:
         problem = error.strerror or str(error)
     if problem:
-        raise UserError(
-            ArgumentProblem(argument, path, f"{problem}; expected a new or empty directory")
-        )
+        problem += "; expected a new or empty directory"
+        raise UserError(ArgumentProblem(argument, path, problem))
 
 
 def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
@@ -94,12 +81,7 @@ _CHECKPOINT = re.compile(r"step-(\d{8,})(?:-epoch-(\d+))?")
 
 
 def checkpoint_name(step: int, epoch: int | None = None) -> str:
-    """Returns the name of a checkpoint's folder.
-
-    Args:
-      step: the number of weight updates made.
-      epoch: the number of the epoch that ended there, from 1; None within an epoch.
-    """
+    """Returns the name of the checkpoint after a weight update, which may be the end of an epoch."""
     return f"step-{step:08}" + ("" if epoch is None else f"-epoch-{epoch}")
 
 
@@ -143,7 +125,6 @@ _EPOCH_FILE = re.compile(r"epoch-(\d{4,18})\.gguf")
 
 
 def epoch_file_name(epoch: int) -> str:
-    """Returns the name of the file of an epoch; the first epoch is 1."""
     return f"epoch-{epoch:04}.gguf"
 
 
@@ -167,12 +148,6 @@ def remove_epoch_files(folder: Path, ended: int) -> None:
     """Removes the files that are not kept when `ended` epochs have ended, later ones included.
 
     Also removes the unfinished files of killed processes. The caller holds the run's lock.
-
-    Args:
-      folder: the folder of epoch files; may be missing.
-      ended: the number of epochs that have ended.
-    Raises:
-      OSError: a file cannot be removed.
     """
     remove_abandoned(folder)
     kept = set(kept_epochs(ended))
@@ -190,7 +165,6 @@ def is_snapshot(step: int) -> bool:
 
 
 def snapshot_name(step: int) -> str:
-    """Returns the name of the file of a snapshot: "step-00000030.gguf"."""
     return f"step-{step:08}.gguf"
 
 

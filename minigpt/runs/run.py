@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from minigpt.config import Config, LearnedConfig, TransformerConfig, dump_config, load_config
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_path
 from minigpt.runs.analysis import Analysis, read_analysis
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint
 from minigpt.runs.layout import (
@@ -40,7 +40,7 @@ from minigpt.runs.layout import (
     snapshots,
 )
 from minigpt.runs.records import Facts, read_object
-from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers.base import Tokenizer
 
@@ -62,9 +62,7 @@ class Run:
     """
 
     def __init__(self, path: str | Path) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise TypeError(f"`path` must be the path of a run. Received: {path!r}")
-        self.path = Path(path)
+        self.path = as_path("run", path)
         self.config_file = self.path / "config.toml"
         self.corpus_file = self.path / "corpus.json"
         self.tokenizer_folder = self.path / "tokenizer"
@@ -101,8 +99,7 @@ class Run:
 
         Args:
           path: a new or empty directory; its parents are created.
-          config: every setting.
-          tokenizer: the model's tokenizer.
+          config, tokenizer: every setting, and the model's tokenizer.
           corpus: the record of the text; None for a model that was not trained by minigpt.
           model: a trained model; None if the run is to be trained.
           facts: the facts about the run before its first step.
@@ -153,11 +150,7 @@ class Run:
                     raise
 
     def replace_config(self, config: Config) -> None:
-        """Replaces config.toml atomically.
-
-        Raises:
-          OSError: the file cannot be written; the old one is unchanged.
-        """
+        """Replaces config.toml atomically."""
         replace_file(self.config_file, dump_config(config).encode())
 
     @property
@@ -167,11 +160,7 @@ class Run:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        """The record of the text that was given to `create`.
-
-        Raises:
-          UserError: the file is missing or damaged.
-        """
+        """The record of the text that was given to `create`; a `UserError` if it is missing or damaged."""
         try:
             return {"fingerprint": json.loads(read_file(self.corpus_file))["fingerprint"]}
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -205,20 +194,14 @@ class Run:
         return snapshots(self.snapshots_folder)
 
     def load_tokenizer(self) -> Tokenizer:
-        """Loads the run's tokenizer.
-
-        Raises:
-          UserError: its files are missing or damaged.
-        """
+        """Loads the run's tokenizer; a `UserError` if its files are missing or damaged."""
         return Tokenizer.load(self.tokenizer_folder)
 
     def load_model(self, checkpoint: Checkpoint | None = None) -> "GPT | EncoderDecoder":
-        """Loads the best model by validation loss; the newest one if no epoch has ended.
+        """Loads the model of a checkpoint; by default the best one, or the newest if no epoch has ended.
 
         Logs a warning for each damaged checkpoint, and for the one that is used instead.
 
-        Args:
-          checkpoint: one of this run, whose model is loaded instead.
         Raises:
           UserError: there is no checkpoint, or it cannot be read.
         """
@@ -250,11 +233,7 @@ class Run:
         return model
 
     def best_checkpoint(self) -> Checkpoint:
-        """Reads a checkpoint as `runs.checkpoints.best_checkpoint` does.
-
-        Raises:
-          UserError: there is no undamaged checkpoint.
-        """
+        """Reads the best checkpoint: see `runs.checkpoints`. A `UserError` if there is no undamaged one."""
         checkpoint = best_checkpoint(self.checkpoints_folder)
         if checkpoint is None:
             if damaged := checkpoint_paths(self.checkpoints_folder):
@@ -266,15 +245,11 @@ class Run:
 def adapted_model(
     config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
 ) -> "GPT":
-    """Returns the model of a checkpoint with LoRA, in float32 for any training precision.
-
-    Raises:
-      UserError: the arrays do not fit the model.
-    """
-    from minigpt.models import build_gpt
+    """Returns the model of a checkpoint with LoRA, in float32 for any training precision."""
+    from minigpt.models import GPT
     from minigpt.models.lora import enable_lora
 
-    model = build_gpt(config, tokenizer.vocab_size)
+    model = GPT(config, tokenizer.vocab_size)
     enable_lora(model, rank, tokenizer.dialogue_tokens)
     _assign_checkpoint(model, checkpoint)
     return model
@@ -291,54 +266,28 @@ def _assign_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
 
 
 def as_run(run: Run | str | Path) -> Run:
-    """Returns a run; opens it if its directory is given.
-
-    Raises:
-      UserError: there is no run in the directory.
-      TypeError: `run` is neither a run nor a path.
-    """
-    if not isinstance(run, Run | str | os.PathLike):
-        raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
+    """Returns a run; opens it if its directory is given."""
     return run if isinstance(run, Run) else Run(run)
 
 
-def open_run_corpus(run: Run) -> "Corpus | None":
-    """Returns the token ids that a run is trained on; None if its text has changed since.
-
-    Raises:
-      UserError: the text cannot be read, or corpus.json is damaged.
-    """
-    from minigpt.corpus.token_store import reopen_corpus
-
-    config, tokenizer = run.config, run.load_tokenizer()
-    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
-    learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
-    existing = None if learned else tokenizer
-    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
-    # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
-    return corpus and replace(corpus, tokenizer=tokenizer)
-
-
-def known_run_corpus(run: Run) -> "Corpus":
+def open_run_corpus(run: Run) -> "Corpus":
     """Returns the token ids that a run is trained on.
 
     Raises:
       UserError: the run was imported, its text has changed since training or cannot be read, or
         corpus.json is damaged.
     """
+    from minigpt.corpus.token_store import reopen_corpus
+
     if not run.corpus_file.is_file():
         raise run_error(run.path, "was imported; its training text is unknown")
-    if (corpus := open_run_corpus(run)) is None:
-        source = run.config.data.source
+    config, tokenizer = run.config, run.load_tokenizer()
+    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
+    learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
+    existing = None if learned else tokenizer
+    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
+    if corpus is None:
+        source = config.data.source
         raise run_error(run.path, f"its text (data.source = {source!r}) has changed since training")
-    return corpus
-
-
-def save_model(model: "keras.Model", path: Path) -> None:
-    """Writes a `.keras` file atomically.
-
-    Raises:
-      OSError: the file cannot be written; the old one is unchanged.
-    """
-    with atomic_file(path) as unfinished:
-        model.save(unfinished)
+    # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
+    return replace(corpus, tokenizer=tokenizer)

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from operator import methodcaller
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from minigpt.serving.bodies import (
     read_body,
 )
 from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
-from minigpt.serving.generation import Generation, TextPart
+from minigpt.serving.generation import TextPart
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.served_model import ServedModel, ServedPage, token_ids
 from minigpt.serving.server import EVENT_STREAM
@@ -41,13 +41,7 @@ T = TypeVar("T")
 
 
 class Server:
-    """The endpoints and their shared state.
-
-    Args:
-      model: the model.
-      scheduler: the engines.
-      page: the page of the model.
-    """
+    """The endpoints and their shared state."""
 
     def __init__(self, model: ServedModel, scheduler: Scheduler, page: ServedPage) -> None:
         self._model, self.scheduler, self._page = model, scheduler, page
@@ -67,50 +61,32 @@ class Server:
 
     async def _answered(self, request: Request, completion: Completion) -> Response:
         """Generates the texts of a request."""
-        body = completion.body
-        event = asyncio.Event()
-        generations = [
-            Generation(text, self._model.tokenizer, event, streams=bool(body.stream))
-            for text in completion.requests
-        ]
-        work: list[Work] = [*completion.computations]
-        if completion.generates:
-            work += generations
-        else:
-            for generation in generations:
-                generation.deliver(TextPart(finish_reason="length"))
-        self._submit(work)
-        parts = self._parts(generations, event)
-        if body.stream:
-            return _EventStream(completion.events(parts), lambda: self.scheduler.cancel(work))
+        self._submit(completion.work)
+        parts = self._parts(completion)
+
+        def end() -> None:
+            self.scheduler.cancel(completion.work)
+
+        if completion.body.stream:
+            return _EventStream(completion.events(parts), end)
         try:
             return JSONResponse(await _unless_disconnected(request, completion.answer(parts)))
         finally:
-            self.scheduler.cancel(work)
+            end()
 
-    def _submit(self, work: list[Work]) -> None:
-        """Adds work to the queue.
-
-        Raises:
-          RequestError: it is more than the server can take, at all or now.
-        """
+    def _submit(self, work: Sequence[Work]) -> None:
+        """Adds work to the queue; refuses what is more than the server can take, at all or now."""
         if len(work) > self.scheduler.capacity:
-            message = (
-                f"the request has {len(work)} parts; should have at most {self.scheduler.capacity}"
+            most = self.scheduler.capacity
+            raise RequestError(
+                400, f"the request has {len(work)} parts; should have at most {most}"
             )
-            raise RequestError(400, message)
         if not self.scheduler.submit(work):
             raise RequestError(429, "too many requests wait; try again later")
 
-    async def _parts(
-        self, generations: list[Generation], event: asyncio.Event
-    ) -> AsyncIterator[tuple[int, TextPart]]:
-        """Yields the numbers of texts and their parts, each as long as what is ready when it is asked for.
-
-        Args:
-          generations: the texts.
-          event: the event of all of them.
-        """
+    async def _parts(self, completion: Completion) -> AsyncIterator[tuple[int, TextPart]]:
+        """Yields the numbers of texts and what is ready of them whenever the next part is asked for."""
+        generations, event = completion.generations, completion.event
         unfinished = set(range(len(generations)))
         while unfinished:
             await event.wait()
@@ -131,7 +107,7 @@ class Server:
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
         count = sum(map(len, texts))
-        self._submit([*computations])
+        self._submit(computations)
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
@@ -139,16 +115,10 @@ class Server:
         vectors = [_unit(vector) for vector in found]
         if body.dimensions not in (None, len(vectors[0])):
             raise problem("dimensions", body.dimensions, f"should be {len(vectors[0])}")
-        data = [
-            {
-                "object": "embedding",
-                "index": i,
-                "embedding": base64.b64encode(vector.astype("<f4").tobytes()).decode()
-                if body.encoding_format == "base64"
-                else vector.tolist(),
-            }
-            for i, vector in enumerate(vectors)
-        ]
+        shown = [vector.tolist() for vector in vectors]
+        if body.encoding_format == "base64":
+            shown = [base64.b64encode(v.astype("<f4").tobytes()).decode() for v in vectors]
+        data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(shown)]
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse(
             {"object": "list", "data": data, "model": self._model.name, "usage": usage}
@@ -197,10 +167,10 @@ class Server:
 
 
 def build_application(server: Server, hosts: set[str] | None, api_key: str | None) -> Starlette:
-    """Returns the application.
+    """Returns the application; the engines run while it does.
 
     Args:
-      server: the endpoints; its engines run while the application does.
+      server: the endpoints.
       hosts: the names that requests may give to this server; None for any.
       api_key: the key that requests need; None for no key.
     """
@@ -241,15 +211,9 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
 
 
 class Guard:
-    """Refuses requests without the key.
+    """Refuses requests without the key, and those that give another host name.
 
-    A web page whose name resolves to this machine could read the answers in a browser (DNS rebinding):
-    requests to other host names are refused.
-
-    Args:
-      app: the application.
-      hosts: the names that requests may give to this server; None for any.
-      api_key: the key; None if there is none.
+    A web page whose name resolves to this machine could read the answers in a browser (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, hosts: set[str] | None, api_key: str | None) -> None:
@@ -306,12 +270,7 @@ def _given_key(authorization: str) -> str:
 
 
 class _EventStream(StreamingResponse):
-    """A stream of events.
-
-    Args:
-      events: the events.
-      end: called when the stream has ended, also if its client has gone away before the first event.
-    """
+    """A stream of events; `end` is called after it, also if its client has gone before the first event."""
 
     def __init__(self, events: AsyncIterator[str], end: Callable[[], None]) -> None:
         super().__init__(
@@ -328,11 +287,7 @@ class _EventStream(StreamingResponse):
 
 
 async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
-    """Returns the answer; no longer waits for it if the client goes away.
-
-    Raises:
-      ClientDisconnect: it went away.
-    """
+    """Returns the answer; raises a `ClientDisconnect` if the client goes away before."""
     task = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(_disconnected(request))
     try:

@@ -18,14 +18,7 @@ _UNREAD = (401, 403, 408, 413, 415, 503)
 
 
 class RequestError(Exception):
-    """A request that is not answered.
-
-    Args:
-      status: the HTTP status.
-      message: what is wrong, and what would be right.
-      field: the field of the request that is wrong.
-      code: a name for the kind of error.
-    """
+    """A request that is not answered: its HTTP status, what is wrong, the field, a name for the error."""
 
     def __init__(
         self, status: int, message: str, field: str | None = None, code: str | None = None

@@ -9,6 +9,7 @@ import secrets
 import time
 import traceback
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from operator import methodcaller
 from typing import Any
@@ -17,18 +18,20 @@ from minigpt.config.sampling import DISTRIBUTION, TextSettings, settings_of
 from minigpt.errors import UserError
 from minigpt.generation.base_models import chat_prompt
 from minigpt.serving.bodies import MOST_TEXTS, ChatBody, CompletionBody, RequestError, problem
-from minigpt.serving.generation import Describer, TextPart, TextRequest, TokenDescription
-from minigpt.serving.scheduler import Computation
+from minigpt.serving.generation import Describer, Generation, TextPart, TokenDescription
+from minigpt.serving.scheduler import Computation, Work
 from minigpt.serving.served_model import ServedModel, token_ids
-from minigpt.targets.gguf.instance import Choice
+from minigpt.targets.gguf.instance import BatchEngine, Choice
+from minigpt.tokenizers.vocabulary import ContinuationText
 
 
 class Completion:
     """A request to continue prompts: its texts, and the objects of its answer.
 
     Attributes:
-      requests: what to generate: `n` texts for each prompt, one prompt after the other.
-      computations: what else the answer needs of an engine.
+      generations: the texts: `n` for each prompt, one prompt after the other.
+      event: is set when a part of a text is ready.
+      work: what engines have to do.
       prefix: the beginning of the answer's id.
       kind, streamed_kind: the `object` of an answer, and of an event.
     """
@@ -49,33 +52,47 @@ class Completion:
         # The texts that a stream has begun.
         self._begun: set[int] = set()
         # What describes the tokens of the prompts, if the answer lists their probabilities.
-        self.computations = [
+        self._computations = [
             Computation(methodcaller("describe", prompt))
             for prompt in prompts
             if body.echo and body.logprobs is not None
         ]
         self._echoed: list[TextPart] = []
+        self.event = asyncio.Event()
         seed = random.randrange(2**31) if body.seed is None else body.seed
-        biases = _biases(body, model)
-        self.requests = [
-            TextRequest(
-                prompt,
-                settings,
-                # As in `minigpt sample`: text i of a prompt has the seed + i.
-                (seed + i) % 2**31,
-                biases,
-                body.frequency_penalty or 0.0,
-                body.presence_penalty or 0.0,
-                body.logprobs,
+        how = {
+            "biases": _biases(body, model),
+            "frequency_penalty": body.frequency_penalty or 0.0,
+            "presence_penalty": body.presence_penalty or 0.0,
+            "records": body.logprobs is not None,
+        }
+        # As in `minigpt sample`: text i of a prompt has the seed + i.
+        self.generations = [
+            Generation(
+                start=partial(
+                    BatchEngine.start_slot,
+                    ids=prompt,
+                    settings=settings,
+                    seed=(seed + i) % 2**31,
+                    **how,
+                ),
+                text=ContinuationText(model.tokenizer, prompt, settings.stop),
+                max_new_tokens=settings.max_new_tokens,
+                describer=self._describer(prompt) if how["records"] else None,
+                event=self.event,
+                streams=bool(body.stream),
             )
             for prompt in prompts
             for i in range(self.n)
         ]
+        self.work: list[Work] = [*self._computations, *self.generations]
+        if not settings.max_new_tokens:
+            self.work = [*self._computations]
+            for generation in self.generations:
+                generation.deliver(TextPart(finish_reason="length"))
 
-    @property
-    def generates(self) -> bool:
-        """Whether there is something to generate."""
-        return self.requests[0].settings.max_new_tokens > 0
+    def _describer(self, before: list[int]) -> Describer:
+        return Describer(self._model.tokenizer, before, self.body.logprobs or 0)
 
     @property
     def prompt_tokens(self) -> int:
@@ -85,9 +102,9 @@ class Completion:
         """Describes the prompts, with which the answer begins if it repeats them."""
         if not self.body.echo:
             return
-        described: list[list[Choice]] = await results_of(self.computations)
+        described: list[list[Choice]] = await results_of(self._computations)
         for prompt, choices in zip_longest(self.prompts, described):
-            describer = Describer(self._model.tokenizer, [], self.body.logprobs or 0)
+            describer = self._describer([])
             tokens = [
                 describer.push(token, choices[t - 1] if t else None)
                 for t, token in enumerate(prompt if choices else [])
@@ -95,16 +112,10 @@ class Completion:
             self._echoed.append(TextPart(self._model.tokenizer.decode(prompt), tokens=tokens))
 
     async def answer(self, parts: AsyncIterator[tuple[int, TextPart]]) -> dict[str, Any]:
-        """Returns the whole answer.
-
-        Args:
-          parts: the number of a text in `requests`, and what is added to it.
-        Raises:
-          RequestError: a text cannot be read or generated.
-        """
+        """Returns the whole answer, made of the parts of the texts, by their number."""
         await self._echo_prompts()
         prompts = [part for part in self._echoed for _ in range(self.n)]
-        found = prompts or [TextPart() for _ in self.requests]
+        found = prompts or [TextPart() for _ in self.generations]
         async for number, part in parts:
             found[number] += part
         used = sum(part.token_count for part in found)
@@ -112,14 +123,10 @@ class Completion:
         return {**self._envelope(choices), "usage": self._usage(used)}
 
     async def events(self, parts: AsyncIterator[tuple[int, TextPart]]) -> AsyncIterator[str]:
-        """Yields the answer as server-sent events; the last one is the error if there is one.
-
-        Args:
-          parts: as for `answer`.
-        """
+        """Yields the answer as server-sent events; the last one is the error if there is one."""
         options = self.body.stream_options
         shows_usage = options is not None and options.include_usage
-        offsets = dict.fromkeys(range(len(self.requests)), 0)
+        offsets = dict.fromkeys(range(len(self.generations)), 0)
         used = 0
 
         def event(number: int, part: TextPart) -> str:
@@ -130,7 +137,7 @@ class Completion:
 
         try:
             await self._echo_prompts()
-            for number in range(len(self.requests) if self._echoed else 0):
+            for number in range(len(self.generations) if self._echoed else 0):
                 yield event(number, self._echoed[number // self.n])
             async for number, part in parts:
                 used += part.token_count
@@ -145,14 +152,7 @@ class Completion:
     def _choice(
         self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
     ) -> dict[str, Any]:
-        """Returns an object of `choices`.
-
-        Args:
-          index: the number of the text in the answer.
-          part: the text, or a part of it.
-          offset: how many characters of the tokens of the text are before the part.
-          streamed: whether it belongs to a stream.
-        """
+        """Returns an object of `choices`: a text, or a part of it after `offset` characters of tokens."""
         logprobs = None if self.body.logprobs is None else _logprobs(part, offset)
         return {
             "index": index,
@@ -184,11 +184,7 @@ class Completion:
 async def read_completion(
     body: CompletionBody, model: ServedModel, kind: type[Completion] = Completion
 ) -> Completion:
-    """Checks a request, and returns it as an object of a kind.
-
-    Raises:
-      RequestError: a field cannot be used.
-    """
+    """Checks a request, and returns it as an object of a kind; a `RequestError` names a wrong field."""
     if body.stream_options is not None and not body.stream:
         raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
     if (body.max_tokens or 0) > model.most_new_tokens:
@@ -230,11 +226,7 @@ def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:
 
 
 async def results_of(computations: Sequence[Computation]) -> list[Any]:
-    """Returns the results of computations.
-
-    Raises:
-      RequestError: one of them failed.
-    """
+    """Returns the results of computations; a `RequestError` if one of them failed."""
     try:
         return [await asyncio.wrap_future(computation.future) for computation in computations]
     except Exception as error:

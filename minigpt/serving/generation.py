@@ -1,40 +1,16 @@
-"""A text that the server generates: its request, and the parts that are ready."""
+"""A text that the server generates: how it is started, and the parts that are ready."""
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from minigpt.config.sampling import TextSettings
-from minigpt.targets.gguf.instance import Choice
+from minigpt.targets.gguf.instance import BatchEngine, Choice
 from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, Vocabulary
 
 # OpenAI's number for a probability of zero: JSON has no infinity.
 _ZERO_PROBABILITY = -9999.0
-
-
-@dataclass(frozen=True)
-class TextRequest:
-    """A text to generate.
-
-    Attributes:
-      prompt_ids: the prompt.
-      settings: how it is continued.
-      seed: the seed of its draws.
-      biases: token → what is added to its logit.
-      frequency_penalty, presence_penalty: see `BatchEngine.start_slot`.
-      top_logprobs: how many of the most probable tokens are listed for each token; None: no token is
-        described.
-    """
-
-    prompt_ids: list[int]
-    settings: TextSettings
-    seed: int
-    biases: dict[int, float] = field(default_factory=dict)
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    top_logprobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +21,7 @@ class TokenDescription:
       name: what the token adds to the text; a readable form such as "<E2 82>" if that is nothing.
       length: how many characters it adds.
       logprob: its own; None for the first token of a prompt.
-      top: those of the most probable tokens: name → logarithmic probability.
+      top: those of the most probable tokens, by name.
     """
 
     name: str
@@ -56,13 +32,9 @@ class TokenDescription:
 
 @dataclass
 class TextPart:
-    """New text of a generation.
+    """New text of a generation, the number of its tokens, and their descriptions if these are asked for.
 
-    Attributes:
-      text: the text.
-      token_count: the number of new tokens.
-      tokens: their descriptions, if these are asked for.
-      finish_reason: "stop" or "length" in the last part of a text, "error" if it could not be finished.
+    `finish_reason` is "stop" or "length" in the last part of a text, "error" if it could not be finished.
     """
 
     text: str = ""
@@ -80,13 +52,7 @@ class TextPart:
 
 
 class Describer:
-    """Describes the tokens of a text, one after the other.
-
-    Args:
-      tokenizer: the tokenizer.
-      prompt_ids: the tokens before.
-      top_logprobs: how many of the most probable tokens are listed.
-    """
+    """Describes the tokens of a text, one after the other, with some of the most probable ones for each."""
 
     def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int], top_logprobs: int) -> None:
         self._tokenizer, self._top_logprobs = tokenizer, top_logprobs
@@ -121,8 +87,10 @@ class Generation:
     """A text on its way from an engine's thread to the event loop that has asked for it.
 
     Args:
-      request: what to generate.
-      tokenizer: the tokenizer of the model.
+      start: starts the text in a slot of an engine.
+      text: collects its tokens.
+      max_new_tokens: its length, at least 1.
+      describer: describes its tokens, if these are asked for.
       event: set by the event loop when a part is ready; several texts may share it.
       streams: whether parts are delivered before the text is finished. Each delivery takes time.
     Attributes:
@@ -130,19 +98,23 @@ class Generation:
     """
 
     def __init__(
-        self, request: TextRequest, tokenizer: Vocabulary, event: asyncio.Event, streams: bool
+        self,
+        start: Callable[[BatchEngine, int], None],
+        text: ContinuationText,
+        max_new_tokens: int,
+        describer: Describer | None,
+        event: asyncio.Event,
+        streams: bool,
     ) -> None:
-        self.request = request
+        self.start, self.describer = start, describer
         self.is_cancelled = False
-        self._streams = streams
+        self._streams, self._left = streams, max_new_tokens
         # The thread's.
-        self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
-        self._describer = Describer(tokenizer, request.prompt_ids, request.top_logprobs or 0)
+        self._text = text
         self._new: list[int] = []  # Tokens whose text is not known yet.
         self._held: deque[TokenDescription] = deque()
         # Characters of the text that are not held back, minus those of `tokens`.
         self._released = 0
-        self._token_count = 0
         self._pending = TextPart()
         # The event loop's.
         self._ready: TextPart | None = None
@@ -150,18 +122,18 @@ class Generation:
 
     def push(self, token: int, choice: Choice | None) -> bool:
         """Adds a token. Called by the engine's thread. Returns whether the text is finished by it."""
-        self._token_count += 1
+        self._left -= 1
         self._pending.token_count += 1
         self._new.append(token)
         # Without stop strings, several tokens are decoded at once, when their text is wanted.
-        if choice is not None or self.request.settings.stop:
+        if choice is not None or self._text.stops:
             self._decode()
-        if choice is not None:
-            self._held.append(self._describer.push(token, choice))
+        if self.describer and choice is not None:
+            self._held.append(self.describer.push(token, choice))
             self._release_tokens()
         if self._text.stopped:
             self._pending.finish_reason = "stop"
-        elif self._token_count >= self.request.settings.max_new_tokens:
+        elif self._left <= 0:
             self.finish("length")
         return self._pending.finish_reason is not None
 

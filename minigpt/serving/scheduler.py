@@ -23,11 +23,6 @@ class Computation:
     """A call that needs an engine for a moment, and the future of its result.
 
     All texts of the engine wait for it, so it should read one text at most.
-
-    Args:
-      function: the call.
-    Attributes:
-      is_cancelled: whether the client no longer waits for the result.
     """
 
     def __init__(self, function: Callable[[BatchEngine], Any]) -> None:
@@ -60,8 +55,6 @@ class Scheduler:
     Attributes:
       capacity: how many texts and computations there can be at a time.
       running: number of texts that the engines continue.
-    Raises:
-      UserError: the file cannot be opened, or there is not enough memory.
     """
 
     def __init__(
@@ -119,13 +112,9 @@ class Scheduler:
             self._waiting = deque(work for work in self._waiting if not work.is_cancelled)
 
     def take(self, free: int, wait: bool) -> list[Work] | None:
-        """Takes work from the queue: texts, and at most one computation. Called by the engines' threads.
+        """Takes work from the queue: up to `free` texts, and at most one computation; None at the end.
 
-        Args:
-          free: the maximum number of texts.
-          wait: whether to wait for work.
-        Returns:
-          The work; None if the threads should end.
+        Called by the engines' threads; waits for work if `wait` is true.
         """
         with self._changed:
             while wait and not self._waiting and not self._is_closed:
@@ -154,14 +143,7 @@ class Scheduler:
 
 
 class _EngineThread(threading.Thread):
-    """Starts texts in the free slots of an engine, does steps, and delivers what is new.
-
-    Args:
-      engine: an engine with an open batch.
-      slots: the size of the batch: the maximum number of texts.
-      scheduler: where the texts come from.
-      loop: the event loop that receives the parts of texts.
-    """
+    """Starts texts in the free slots of an engine, does steps, and delivers what is new to a loop."""
 
     def __init__(
         self,
@@ -194,19 +176,10 @@ class _EngineThread(threading.Thread):
             self._deliver()
 
     def _begin(self, text: Generation) -> None:
-        request, slot = text.request, self._free.pop()
+        slot = self._free.pop()
         self._texts[slot] = text
         try:
-            self._engine.start_slot(
-                slot,
-                request.prompt_ids,
-                request.settings,
-                request.seed,
-                biases=request.biases,
-                frequency_penalty=request.frequency_penalty,
-                presence_penalty=request.presence_penalty,
-                records=request.top_logprobs is not None,
-            )
+            text.start(self._engine, slot)
         except Exception:
             traceback.print_exc()
             self._finish(slot, "error")
@@ -230,8 +203,7 @@ class _EngineThread(threading.Thread):
     def _add(self, slot: int, text: Generation, token: int) -> None:
         self._undelivered[text] = None
         try:
-            records = text.request.top_logprobs is not None
-            if text.push(token, self._engine.choice(slot) if records else None):
+            if text.push(token, self._engine.choice(slot) if text.describer else None):
                 self._end(slot)
         except Exception:
             traceback.print_exc()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import minigpt
 from minigpt.config.sampling import TextSettings
@@ -14,14 +15,8 @@ from minigpt.targets.html.file_page import write_file_page
 
 
 class ServedModel:
-    """A portable file with its settings, and the limits of requests.
+    """A portable file with its settings, which the engine has, and the limits of requests.
 
-    Args:
-      file: the portable file.
-      name: its name in requests.
-      sampling: its sampling settings, which the engine has.
-      most_prompt_tokens: tokens of a prompt.
-      most_new_tokens: tokens that are generated for a text.
     Attributes:
       longest_piece: the maximum number of characters of a token; None if a token can stand for any text.
       created: when the file was written, in seconds since 1970.
@@ -56,16 +51,12 @@ class ServedModel:
 async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> list[list[int]]:
     """Returns the token ids of each text of a field.
 
-    Args:
-      model: the model.
-      texts: the value of the field.
-      field: its name.
-      most: the maximum number of tokens of a text.
     Raises:
-      RequestError: there are too many texts, one is too long, or has a token that is outside the
-        vocabulary.
+      RequestError: there are too many texts, one has more than `most` tokens, or one has a token that is
+        outside the vocabulary.
     """
-    listed = _as_list(texts)
+    is_one = isinstance(texts, str) or (texts and isinstance(texts[0], int))
+    listed: Any = [texts] if is_one else texts
     if not 1 <= len(listed) <= MOST_TEXTS:
         message = f"{field}: has {len(listed)} texts; should have from 1 to {MOST_TEXTS}"
         raise RequestError(400, message, field)
@@ -80,11 +71,6 @@ async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> 
                 raise problem(field, token, message)
         found.append(ids)
     return found
-
-
-def _as_list(texts: Texts) -> list[str] | list[list[int]]:
-    is_one = isinstance(texts, str) or (texts and isinstance(texts[0], int))
-    return [texts] if is_one else texts  # type: ignore[return-value]
 
 
 async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:
@@ -103,13 +89,7 @@ def _too_long(field: str, most: int) -> RequestError:
 
 
 class ServedPage:
-    """The page, which is written when it is asked for the first time.
-
-    Args:
-      file: the portable file that is served.
-      run: the directory of its run; None if there is only the file.
-      folder: where to write it.
-    """
+    """The page of a portable file or of its run, written into a folder when it is first asked for."""
 
     def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
         self._file, self._run, self._folder = file, run, folder
@@ -126,16 +106,12 @@ class ServedPage:
             if not page.exists():
                 page.parent.mkdir(exist_ok=True)
                 unfinished = self._folder / "page.unfinished"
-                self._write(unfinished)
+                if self._run is None:
+                    write_file_page(self._file, unfinished)
+                else:
+                    # Importing this takes as long as starting the server.
+                    from minigpt.targets.html.model_page import write_page
+
+                    write_page(minigpt.Run(self._run), unfinished)
                 unfinished.rename(page)
         return page
-
-    def _write(self, path: Path) -> None:
-        if self._run is None:
-            write_file_page(self._file, path)
-            return
-        # Importing this takes as long as starting the server.
-        from minigpt.runs.run import Run
-        from minigpt.targets.html.model_page import write_page
-
-        write_page(Run(self._run), path)

@@ -164,11 +164,8 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket at an address.
+    """Returns a socket at an address of this machine; port 0 is any that is free.
 
-    Args:
-      host: a name or an address of this machine.
-      port: the port; 0 for any that is free.
     Raises:
       UserError: the address cannot be used.
     """
@@ -199,10 +196,7 @@ def run_server(
 ) -> None:
     """Answers requests until Ctrl-C or SIGTERM, and finishes those that run then within 20 s.
 
-    Args:
-      application: the application.
-      listening: where requests arrive.
-      on_start: called when requests are answered.
+    `on_start` is called when requests are answered.
     """
     config = uvicorn.Config(
         application,

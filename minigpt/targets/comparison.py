@@ -125,10 +125,10 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
 def _held_out(run: Run) -> np.ndarray | None:
     """Returns the ids of the held-out part; None if it is empty, or not available any more."""
     try:
-        corpus = open_run_corpus(run) if run.corpus_file.is_file() else None
+        corpus = open_run_corpus(run)
     except UserError:
         return None
-    return corpus.val.ids if corpus is not None and corpus.val.tokens else None
+    return corpus.val.ids if corpus.val.tokens else None
 
 
 def _text(ids: np.ndarray, tokenizer: Tokenizer) -> str:

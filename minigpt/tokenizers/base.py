@@ -70,8 +70,7 @@ class Tokenizer(Vocabulary):
     def with_start(self) -> Self:
         """Returns a copy with a beginning-of-sentence token, for pairs (docs/systems.md, S5).
 
-        The token is the id 0, which the learned vocabularies reserve and no text is encoded to. The
-        vocabulary of a kind that does not reserve it stays as it is.
+        It is the id 0, which learned vocabularies reserve. Other kinds stay as they are.
         """
         tokenizer = copy.copy(self)
         if 0 in self.never_sampled_ids and self.unknown_id != 0:
@@ -79,11 +78,7 @@ class Tokenizer(Vocabulary):
         return tokenizer
 
     def with_chat(self, chat: ChatFormat | None = None) -> Self:
-        """Returns a copy that encodes dialogues.
-
-        Args:
-          chat: the format of dialogues; by default a token for each role is added to the vocabulary.
-        """
+        """Returns a copy that encodes dialogues; by default with an added token for each role."""
         tokenizer = copy.copy(self)
         if chat is None:
             chat = role_format(self.vocab_size, self.end_id, self.end_name)
@@ -99,10 +94,8 @@ class Tokenizer(Vocabulary):
         return "<end>"
 
     def encode(self, text: str) -> np.ndarray:
-        """Returns the token ids of a text, without an end token.
+        """Returns the token ids of a text, int32[T], without an end token.
 
-        Returns:
-          int32[T].
         Raises:
           TypeError: `text` is not a string.
           ValueError: `text` contains half of a surrogate pair, which UTF-8 cannot represent.
@@ -163,10 +156,7 @@ class Tokenizer(Vocabulary):
         return state if self.chat is None else {**state, "chat": asdict(self.chat)}
 
     def save(self, folder: str | Path) -> None:
-        """Writes the tokenizer's files into `folder`, and creates the folder if it does not exist.
-
-        `tokenizer.json` is the last one; it holds the hashes of the others.
-        """
+        """Writes the files into a folder; `tokenizer.json`, the last one, has the hashes of the others."""
         folder = as_path("folder", folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self.saved_files().items():
@@ -222,11 +212,7 @@ def state_path(folder: Path) -> Path:
 
 
 def read_file(path: Path) -> bytes:
-    """Reads a regular file.
-
-    Raises:
-      UserError: the file cannot be read.
-    """
+    """Reads a regular file; a `UserError` if it cannot be read."""
     try:
         return files.read_file(path)
     except OSError as error:
@@ -234,11 +220,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_checked_file(path: Path, sha256: str) -> bytes:
-    """Reads a file whose hash `tokenizer.json` has recorded.
-
-    Raises:
-      UserError: the file cannot be read, or has another hash.
-    """
+    """Reads a file whose hash `tokenizer.json` has recorded; a `UserError` if it has another one."""
     data = read_file(path)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise UserError(f"{path}: damaged: not the file that belongs to tokenizer.json")
@@ -246,12 +228,7 @@ def read_checked_file(path: Path, sha256: str) -> bytes:
 
 
 def cut(text: str, after: re.Pattern[str]) -> Iterator[str]:
-    """Cuts a text into parts of about PART_SIZE characters.
-
-    Args:
-      text: any text; an empty one gives one empty part.
-      after: each cut is at the end of a match of this pattern.
-    """
+    """Cuts a text into parts of about PART_SIZE characters, each cut at the end of a match of `after`."""
     start = 0
     while len(text) - start > PART_SIZE:
         match = after.search(text, start + PART_SIZE)
@@ -296,13 +273,12 @@ def encode_chunks(
     split: Callable[[str], list[str]],
     encode: Callable[[list[str]], list[bytes]],
 ) -> list[np.ndarray]:
-    """Encodes texts chunk by chunk.
+    """Encodes texts chunk by chunk, each different chunk once.
 
     Args:
       texts: the texts.
       split: returns the chunks of a text. The ids of the chunks, in order, are the ids of the text.
-      encode: returns the ids of every chunk as the bytes of int32[T]. Joining bytes is faster than
-        making an array of a list of numbers.
+      encode: returns the ids of every chunk as bytes of int32[T], which are faster to join than lists.
     Returns:
       int32[T] for every text.
     """

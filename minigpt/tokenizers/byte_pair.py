@@ -52,8 +52,7 @@ def learn_model(words: Counter[str], vocab_size: int) -> bytes:
       words: the number of occurrences of every match of WORD.
       vocab_size: the largest number of pieces; at least BASE_SIZE + 1.
     Returns:
-      A serialized sentencepiece `ModelProto`: unknown, <end>, 256 bytes, merges in their order, single
-      characters.
+      A serialized sentencepiece `ModelProto`: unknown, <end>, 256 bytes, merges in order, characters.
     """
     words = _cut_at_rare_characters(words, vocab_size - BASE_SIZE)
     return _without_single_pairs(_train(words, vocab_size), words)
@@ -175,11 +174,7 @@ class BytePairTokenizer(Tokenizer):
     never_sampled_ids = (0,)
 
     def __init__(self, model: bytes, lowercase: bool) -> None:
-        """
-        Args:
-          model: a serialized sentencepiece `ModelProto` with the settings of `learn_model`.
-          lowercase: whether text is lower-cased before encoding.
-        """
+        """Takes a model with the settings of `learn_model`; `lowercase`: before encoding."""
         proto = ModelProto.FromString(model)
         super().__init__([piece_bytes(piece) for piece in proto.pieces], lowercase)
         self.model = model

@@ -38,11 +38,10 @@ class CharacterTokenizer(Tokenizer):
     unknown_id = None
 
     def __init__(self, characters: Sequence[str], bytes_in_text: bytes, lowercase: bool) -> None:
-        """
-        Args:
-          characters: the characters of the last ids, one code point each, without duplicates.
-          bytes_in_text: bytes of characters in the training text that are not among `characters`.
-          lowercase: whether text is lower-cased before encoding.
+        """Args:
+        characters: the characters of the last ids, one code point each, without duplicates.
+        bytes_in_text: bytes of characters in the training text that are not among `characters`.
+        lowercase: whether text is lower-cased before encoding.
         """
         known = set(characters)
         needed = [byte for byte in range(0x80) if chr(byte) not in known]

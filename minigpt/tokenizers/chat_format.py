@@ -63,8 +63,7 @@ def role_format(first_id: int, end_id: int, end: str) -> ChatFormat:
     A role token precedes each message, and the end token follows each answer.
 
     Args:
-      first_id: the id of the first role token.
-      end_id: the id of the end token.
+      first_id, end_id: the ids of the first role token and of the end token.
       end: the name of the end token.
     """
     before = {role: (first_id + i,) for i, role in enumerate(ROLES)}
@@ -119,11 +118,8 @@ def _text(content: Any) -> str | None:
 
 
 def answers(ids: np.ndarray, chat: ChatFormat) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where answers begin and end in the ids of dialogues.
+    """Returns where answers begin and end in int[N], the ids of dialogues of answered questions.
 
-    Args:
-      ids: int[N], dialogues of answered questions.
-      chat: their format.
     Returns:
       int64[A], the index of the first id after `before["assistant"]`; and int64[A], the index after the end
       token of the answer.

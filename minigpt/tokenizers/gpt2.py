@@ -5,8 +5,7 @@ split into words by the pattern of the published encoder. Then neighbors among t
 are merged, in the order of the published list of merges. The tokenizers of Qwen2 and Qwen3 have another
 pattern and normalize the text first.
 
-sentencepiece does the merging, as for `byte_pair`. Its model works on Latin-1 text, in which every
-character is one byte.
+sentencepiece does the merging, as for `byte_pair`, on Latin-1 text, in which every character is one byte.
 """
 
 import array
@@ -101,11 +100,12 @@ class GPT2Tokenizer(Tokenizer):
         self.added = tuple(added)
         self.splitting = splitting
         self.cut_after = CUT_AFTER[splitting]  # type: ignore[misc]  # other kinds have one for the class
+        if flagged := [t.content for t in added if t.single_word or t.lstrip or t.rstrip]:
+            problem = "single_word, lstrip and rstrip should be false"
+            raise UserError(f"tokenizer.json: the added token {flagged[0]!r}: {problem}")
         self._added = AddedTokens(added, self.normalize)
-        # Normalization changes a text, and white space that belongs to a token gets lost. The name of the
-        # end token in a text does too, but that ends a document.
-        strips = any(token.lstrip or token.rstrip for token in added)
-        self.lossless = splitting == "gpt2" and not strips
+        # Normalization changes a text. The name of the end token gets lost too, but that ends a document.
+        self.lossless = splitting == "gpt2"
         self.never_sampled_ids = tuple(
             i for i, piece in enumerate(pieces) if not piece and i != end_id
         )
@@ -143,16 +143,13 @@ class GPT2Tokenizer(Tokenizer):
         added: Sequence[AddedToken] = (),
         splitting: Splitting = "gpt2",
     ) -> Self:
-        """Checks the content of the two files, and separates the special tokens.
+        """Checks the content of the two files, and separates the special tokens; see the constructor.
 
         Args:
           tokens: token → id; may include special tokens.
-          merges: pairs of tokens in the order of merging.
           names: the names of the two files, for messages.
           special: special token → id. Not needed for `<|endoftext|>` in `tokens`.
           end_id: the id of the end token; None means that of `<|endoftext|>`.
-          size: the number of ids, if it is larger than the number of tokens.
-          added, splitting: as for the constructor.
         Raises:
           UserError: tokens, merges, special tokens and size do not match.
         """
@@ -288,8 +285,7 @@ class GPT2Tokenizer(Tokenizer):
 def byte_alphabet() -> dict[str, int]:
     """Returns the byte of each of the 256 characters that represent bytes in the published files.
 
-    A printable byte is represented by itself. The others are represented, in order, by the characters from
-    U+0100 on.
+    A printable byte is represented by itself, the others, in order, by the characters from U+0100 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = (byte for byte in range(256) if byte not in printable)
@@ -299,11 +295,7 @@ def byte_alphabet() -> dict[str, int]:
 
 
 def token_bytes(token: str) -> bytes:
-    """Returns the bytes that a token of the published files represents.
-
-    Raises:
-      KeyError: a character is not in the byte alphabet.
-    """
+    """Returns the bytes that a token of the published files represents."""
     alphabet = byte_alphabet()
     return bytes(alphabet[character] for character in token)
 
@@ -317,14 +309,7 @@ def added_bytes(content: str) -> bytes:
 
 
 def read_encoder(data: bytes, name: str) -> dict[str, int]:
-    """Reads encoder.json: token → id.
-
-    Args:
-      data: the content of the file.
-      name: its name, for messages.
-    Raises:
-      UserError: the file is damaged.
-    """
+    """Reads encoder.json, token → id; a `UserError` with the file's name if it is damaged."""
     try:
         return _ENCODER.validate_json(data, strict=True)
     except ValidationError as error:
@@ -333,14 +318,7 @@ def read_encoder(data: bytes, name: str) -> dict[str, int]:
 
 
 def read_merges(data: bytes, name: str) -> list[tuple[str, str]]:
-    """Reads vocab.bpe: the merges in their order.
-
-    Args:
-      data: the content of the file.
-      name: its name, for messages.
-    Raises:
-      UserError: the file is damaged.
-    """
+    """Reads vocab.bpe, the merges in their order; a `UserError` with the file's name if it is damaged."""
     try:
         first, *lines = data.decode().replace("\r\n", "\n").split("\n")
         lines = lines if first.startswith("#version") else [first, *lines]

@@ -7,6 +7,7 @@ all exports. The tokenizers package encodes with all others.
 import json
 import re
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -156,55 +157,57 @@ def read_gpt2(
 
 
 def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
-    """Returns how a tokenizer.json splits text into words.
-
-    Raises:
-      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
-    """
-    byte_level = "pre_tokenizer"
-    splitting: Splitting = "gpt2"
-    expected: list[tuple[str, Any, Any]] = []
-    if _part(described, "pre_tokenizer.type") == "Sequence":
-        splitting, parts = "qwen2", "pre_tokenizer.pretokenizers"
-        byte_level = f"{parts}.1"
-        expected = [
-            (f"{parts}.0.type", "Split", None),
-            (f"{parts}.0.pattern.Regex", PATTERNS["qwen2"], None),
-            (f"{parts}.0.behavior", "Isolated", None),
-            (f"{parts}.0.invert", False, False),
-            (f"{parts}.2", None, None),
-        ]
-    expected += [
-        ("model.type", "BPE", None),
-        ("model.dropout", None, None),
-        ("model.byte_fallback", False, False),
-        ("model.ignore_merges", False, False),
-        ("normalizer.type", "NFC" if splitting == "qwen2" else None, None),
-        (f"{byte_level}.type", "ByteLevel", None),
-        (f"{byte_level}.add_prefix_space", False, False),
-        (f"{byte_level}.use_regex", splitting == "gpt2", True),
-        ("decoder.type", "ByteLevel", "ByteLevel"),
-    ]
-    for name, right, default in expected:
-        value = _part(described, name)
-        if (default if value is None else value) != right:
-            raise UserError(
-                f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
-                f"{NAMES[splitting]}"
-            )
+    """Returns how a tokenizer.json splits text; a `UserError` unless it is of GPT-2's or Qwen3's kind."""
+    before = described.get("pre_tokenizer")
+    is_sequence = isinstance(before, dict) and before.get("type") == "Sequence"
+    splitting: Splitting = "qwen2" if is_sequence else "gpt2"
+    if difference := _difference(described, _EXPECTED[splitting]):
+        name, value, right = difference
+        raise UserError(
+            f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
+            f"{NAMES[splitting]}"
+        )
     if adds_tokens(described.get("post_processor")):
         raise UserError(f"{path}: post_processor: adds tokens to every text, as minigpt does not")
     return splitting
 
 
-def _part(whole: Any, name: str) -> Any:
-    """Returns a part of JSON by the names and numbers on the way to it; None if there is none."""
-    for key in name.split("."):
-        if isinstance(whole, list) and key.isdigit():
-            whole = whole[int(key)] if int(key) < len(whole) else None
-        else:
-            whole = whole.get(key) if isinstance(whole, dict) else None
-    return whole
+def _expected(normalizer: Any, *before: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parts of a tokenizer.json that say how it encodes, before byte pairs are merged."""
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": not before}
+    return {
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, byte_level]}
+        if before
+        else byte_level,
+        "model": {"type": "BPE", "dropout": None, "byte_fallback": False, "ignore_merges": False},
+        "normalizer": normalizer,
+        "decoder": {"type": "ByteLevel"},
+    }
+
+
+_SPLIT = {"type": "Split", "pattern": {"Regex": PATTERNS["qwen2"]}, "behavior": "Isolated"}
+_EXPECTED = {
+    "gpt2": _expected(None),
+    "qwen2": _expected({"type": "NFC"}, {**_SPLIT, "invert": False}),
+}
+# What is left out has these values.
+_DEFAULTS = {"use_regex": True, "decoder": {"type": "ByteLevel"}}
+_DEFAULTS |= dict.fromkeys(["byte_fallback", "ignore_merges", "add_prefix_space", "invert"], False)
+
+
+def _difference(value: Any, right: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """Returns the first part of JSON that is not as it should be: its place, its value, the right one."""
+    if value is None:
+        value = _DEFAULTS.get(name.rpartition(".")[2])
+    parts: Iterable[tuple[Any, Any, Any]]
+    if isinstance(right, dict) and isinstance(value, dict):
+        parts = ((key, value.get(key), part) for key, part in right.items())
+    elif isinstance(right, list) and isinstance(value, list) and len(value) == len(right):
+        parts = zip(range(len(right)), value, right, strict=True)
+    else:
+        return None if value == right else (name, value, right)
+    found = (_difference(v, r, f"{name}.{key}".lstrip(".")) for key, v, r in parts)
+    return next(filter(None, found), None)
 
 
 def adds_tokens(processor: Any) -> bool:

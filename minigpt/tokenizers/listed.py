@@ -73,11 +73,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_meta(data: bytes) -> list[str]:
-    """Returns the names of the ids in nanoGPT's meta.pkl: its `itos`. Runs no code of the file.
-
-    Raises:
-      ValueError: it is no such file.
-    """
+    """Returns the names of the ids in nanoGPT's meta.pkl: its `itos`. Runs no code of the file."""
     # A place in the memo that no pickle of this size needs would take memory up to that place.
     if any("PUT" in o.name and int(place or 0) > len(data) for o, place, _ in genops(data)):
         raise ValueError("damaged")

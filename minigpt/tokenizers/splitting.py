@@ -8,7 +8,7 @@ published the first pattern; the tokenizers of Qwen2 and Qwen3 have the second o
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,9 +56,6 @@ def word_pattern(splitting: Splitting) -> re.Pattern[str]:
     return re.compile(f"{CONTRACTIONS[splitting]}|{words}|{spaces}")
 
 
-_SPACE = "".join(map(chr, (c for first, last in WHITE_SPACE for c in range(first, last + 1))))
-
-
 @dataclass(frozen=True)
 class AddedToken:
     """A token and its flags, with the names of tokenizer.json.
@@ -66,8 +63,7 @@ class AddedToken:
     Attributes:
       id: its id.
       content: its text, not empty.
-      single_word: whether it is found only between characters that are not part of a word.
-      lstrip, rstrip: whether the white space before or after it belongs to it.
+      single_word, lstrip, rstrip: False: `GPT2Tokenizer` finds a token wherever its text occurs.
       normalized: whether it is searched for in the normalized text.
       special: whether it is a special token. This does not change how text is encoded.
     """
@@ -82,11 +78,7 @@ class AddedToken:
 
 
 def read_added_tokens(described: Any) -> list[AddedToken]:
-    """Reads a list of entries of tokenizer.json. Missing flags have their defaults.
-
-    Raises:
-      ValueError: it is not such a list, or a token has no text.
-    """
+    """Reads entries of tokenizer.json, whose missing flags have their defaults; a ValueError if damaged."""
     tokens = TypeAdapter(list[AddedToken]).validate_json(json.dumps(described), strict=True)
     if not all(token.content and token.id >= 0 for token in tokens):
         raise ValueError("an added token has no text or a negative id")
@@ -94,63 +86,29 @@ def read_added_tokens(described: Any) -> list[AddedToken]:
 
 
 class AddedTokens:
-    """Finds added tokens in texts.
+    """Finds added tokens in texts; those with `normalized` in the text that `normalize` returns."""
 
-    Args:
-      tokens: the tokens.
-      normalize: applied to the text before it is searched for tokens with `normalized`.
-    """
-
-    def __init__(self, tokens: Iterable[AddedToken], normalize: Callable[[str], str]) -> None:
-        self._normalize = normalize
-        tokens = list(tokens)
-        as_they_are = {t.content: t for t in tokens if not t.normalized}
-        normalized = {normalize(t.content): t for t in tokens if t.normalized}
-        self._searches = [(t, re.compile(alternatives(t))) for t in (as_they_are, normalized)]
+    def __init__(self, tokens: Sequence[AddedToken], normalize: Callable[[str], str]) -> None:
+        as_they_are = {t.content: t.id for t in tokens if not t.normalized}
+        normalized: dict[Any, Any] = {normalize(t.content): t.id for t in tokens if t.normalized}
+        self._searches = [
+            (change, re.compile(f"({alternatives(ids)})"), ids)
+            for change, ids in ((str, as_they_are), (normalize, normalized))
+            if ids
+        ]
 
     def split(self, text: str) -> list[str | int]:
         """Returns the ids of the added tokens in a text, and the texts between them, in their order."""
-        as_they_are, normalized = self._searches
-        found: list[str | int] = []
-        for part in _split(text, *as_they_are):
-            if isinstance(part, str) and normalized[0]:
-                found += _split(self._normalize(part), *normalized)
-            else:
-                found.append(part)
-        return found
+        parts: list[str | int] = [text]
+        for change, pattern, ids in self._searches:
+            split: Iterable[Any] = (
+                pattern.split(change(p)) if isinstance(p, str) else [p] for p in parts
+            )
+            # The text between two tokens is none.
+            parts = [ids.get(part, part) for found in split for part in found if part != ""]
+        return parts
 
 
 def alternatives(contents: Iterable[str]) -> str:
     """Returns a pattern for one of several texts: the longest of those that begin at a character."""
     return "|".join(map(re.escape, sorted(contents, key=len, reverse=True)))
-
-
-def _split(
-    text: str, tokens: dict[str, AddedToken], pattern: re.Pattern[str]
-) -> Iterator[str | int]:
-    """Yields ids and the texts between them."""
-    end = 0
-    for match in pattern.finditer(text) if tokens else ():
-        token, (start, stop) = tokens[match[0]], match.span()
-        if token.single_word and (_in_word(text, start - 1) or _in_word(text, stop)):
-            continue
-        while token.lstrip and start > end and text[start - 1] in _SPACE:
-            start -= 1
-        while token.rstrip and stop < len(text) and text[stop] in _SPACE:
-            stop += 1
-        if start > end:
-            yield text[end:start]
-        yield token.id
-        end = stop
-    if end < len(text):
-        yield text[end:]
-
-
-def _in_word(text: str, index: int) -> bool:
-    """Returns whether there is a character at an index, and it is part of a word."""
-    return 0 <= index < len(text) and _word().match(text, index) is not None
-
-
-@functools.cache
-def _word() -> re.Pattern[str]:
-    return re.compile(one_of(ranges("word")))

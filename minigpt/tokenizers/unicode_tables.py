@@ -1,6 +1,6 @@
 """Character classes, lower-casing and NFC with the same results in every version of Python.
 
-Classes and lower-casing are those of TensorFlow, NFC and words those of the tokenizers package.
+Classes and lower-casing are those of TensorFlow, NFC that of the tokenizers package.
 
 `unicode_tables.json` has the code points of each class. scripts/make_unicode_tables.py writes it.
 """
@@ -27,8 +27,8 @@ def ranges(*names: str) -> list[tuple[int, int]]:
 
     Args:
       names: the general categories "L", "N", "P", "S" of RE2; ICU's "capital" (changes in lower
-        case; without U+03A3), "cased" and "ignorable" (case-ignorable); or of the tokenizers package
-        "word" (\\w) and "not normalized" (too new for its NFC).
+        case; without U+03A3), "cased" and "ignorable" (case-ignorable); or "not normalized": too new for
+        the NFC of the tokenizers package.
     """
     return parse_ranges(" ".join(_tables()[name] for name in names))
 

@@ -63,13 +63,11 @@ class Vocabulary(abc.ABC):
         return [self.encode(text) for text in texts]
 
     def encode_dialogues(self, dialogues: Sequence[Messages]) -> list[np.ndarray]:
-        """Encodes dialogues.
+        """Returns the ids of dialogues, int32[T] each.
 
         Args:
-          dialogues: the messages of each, as `chat.check_messages` returns them. If the last message is a
-            question, the ids that precede an answer follow it.
-        Returns:
-          int32[T] each.
+          dialogues: the messages of each, as `chat_format.check_messages` returns them. If the last message
+            is a question, the ids that precede an answer follow it.
         """
         chat = self.chat
         assert chat is not None, "The tokenizer has no format for dialogues."
@@ -186,14 +184,10 @@ _CONTEXT_BYTES = 4
 
 
 class IncrementalDetokenizer:
-    """Decodes a continuation in parts of any number of tokens, in constant time per token.
+    """Decodes a continuation of a prompt int32[P] in parts of some tokens, in constant time per token.
 
     Each part is decoded together with the few tokens before it that determine its text: the joined
     results equal `Vocabulary.continuation`.
-
-    Args:
-      tokenizer: the tokenizer.
-      prompt_ids: int32[P].
     """
 
     def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray) -> None:
@@ -201,11 +195,7 @@ class IncrementalDetokenizer:
         self._set_context(np.asarray(prompt_ids).tolist())
 
     def push(self, *tokens: int) -> str:
-        """Returns the text that tokens add; a character is held back until it is complete.
-
-        Raises:
-          ValueError: a token is outside the vocabulary.
-        """
+        """Returns the text that tokens add; a character is held back until it is complete."""
         text = self.preview(*tokens)
         self._set_context([*self._context, *tokens])
         return text
@@ -229,12 +219,7 @@ class IncrementalDetokenizer:
 
 
 class ContinuationText:
-    """Text of a continuation up to its stop string, token by token.
-
-    Args:
-      tokenizer: the tokenizer.
-      prompt_ids: int32[P].
-      stops: stop strings.
+    """Text of a continuation of a prompt int32[P] up to its stop string, token by token.
 
     Attributes:
       stopped: whether a stop string was found.
@@ -247,7 +232,7 @@ class ContinuationText:
         self.stopped = False
         self.tokens: list[int] = []
         self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
-        self._stops = stops
+        self.stops = stops
         self._held = ""
 
     def push(self, tokens: Iterable[int]) -> str:
@@ -255,7 +240,7 @@ class ContinuationText:
 
         Tokens after a stop string are ignored.
         """
-        if not self._stops:
+        if not self.stops:
             new = list(tokens)
             self.tokens += new
             return self._detokenizer.push(*new)
@@ -265,9 +250,9 @@ class ContinuationText:
                 break
             self.tokens.append(token)
             self._held += self._detokenizer.push(token)
-            stop = find_stop(self._held, self._stops)
+            stop = find_stop(self._held, self.stops)
             if stop is None:
-                end = len(self._held) - partial_stop_length(self._held, self._stops)
+                end = len(self._held) - partial_stop_length(self._held, self.stops)
                 ready.append(self._held[:end])
                 self._held = self._held[end:]
             else:
@@ -293,12 +278,7 @@ class ContinuationText:
 
 
 def find_stop(text: str, stops: Sequence[str]) -> int | None:
-    """Returns the index where `text` is cut, or None if it contains no stop string.
-
-    Args:
-      text: any string.
-      stops: stop strings; an empty one has no effect.
-    """
+    """Returns the index where `text` is cut, or None if it contains no stop string; "" is none."""
     starts = [(text.find(stop), len(stop)) for stop in stops if stop]
     matches = [(start + length, start) for start, length in starts if start >= 0]
     return min(matches)[1] if matches else None

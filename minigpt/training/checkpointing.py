@@ -20,8 +20,8 @@ from minigpt.runs.checkpoints import (
 from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.training.clock import Clock
-from minigpt.training.failures import diverged
 from minigpt.training.metrics import Records
+from minigpt.training.stopping import diverged
 
 # Saving takes at most 1 / MIN_INTERVAL of the time, unless checkpoint_every_steps asks for more.
 MIN_INTERVAL = 50

@@ -15,13 +15,12 @@ from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.clock import Clock, StepLimits
-from minigpt.training.failures import diverged
 from minigpt.training.hooks import Hook, Hooks
-from minigpt.training.interrupt import Interrupt
 from minigpt.training.metrics import Records, training_loss
-from minigpt.training.optimizers.build import learning_rate
+from minigpt.training.optimizers import learning_rate
 from minigpt.training.progress import Display
 from minigpt.training.start import keeps_limits
+from minigpt.training.stopping import Interrupt, diverged
 from minigpt.training.strategy import Strategy
 from minigpt.training.tasks.task import Task
 

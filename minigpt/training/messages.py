@@ -13,12 +13,11 @@ import keras
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths, is_newer
-from minigpt.runs.run import Run
 from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import counted, duration, rounded
-from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
+from minigpt.training.stopping import last_checkpoint
 from minigpt.training.strategy import probe_speed, unused_gpu
 from minigpt.training.tasks.task import Task
 
@@ -75,11 +74,9 @@ def summary_lines(
     baselines = lines.pop("Baselines")
     parts = parameters_by_part(model)
     parameters = sum(parts.values())
-    lines["Model"] = (
-        f"{parameters:,} parameters ("
-        + ", ".join(f"{part} {number:,}" for part, number in parts.items() if number)
-        + f"); {rounded(task.corpus.train.tokens / parameters)} tokens per parameter"
-    )
+    sizes = ", ".join(f"{part} {number:,}" for part, number in parts.items() if number)
+    per_parameter = rounded(task.corpus.train.tokens / parameters)
+    lines["Model"] = f"{parameters:,} parameters ({sizes}); {per_parameter} tokens per parameter"
     if source := task.config.training.init_from:
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         rank = task.config.training.lora_rank
@@ -99,22 +96,15 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
         return sum(layer.count_params() for layer in layers if layer)
 
     tokens = size(model.embedding.token_embedding)
-    ngrams = size(getattr(model, "ngram_embedding", None))
-    blocks = (
-        {
-            "encoder": size(*model.encoder_blocks, model.encoder_norm),
-            "decoder": size(*model.decoder_blocks, model.decoder_norm),
-        }
-        if isinstance(model, EncoderDecoder)
-        else {"blocks": size(*model.blocks, model.final_norm)}
-    )
-    return {
-        "token table": tokens,
-        "positions": size(model.embedding) - tokens,
-        **({"n-grams": ngrams} if ngrams else {}),
-        **blocks,
-        "head": size(model.head),
-    }
+    parts = {"token table": tokens, "positions": size(model.embedding) - tokens}
+    if ngrams := size(getattr(model, "ngram_embedding", None)):
+        parts["n-grams"] = ngrams
+    if isinstance(model, EncoderDecoder):
+        parts["encoder"] = size(*model.encoder_blocks, model.encoder_norm)
+        parts["decoder"] = size(*model.decoder_blocks, model.decoder_norm)
+    else:
+        parts["blocks"] = size(*model.blocks, model.final_norm)
+    return parts | {"head": size(model.head)}
 
 
 def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
@@ -143,25 +133,32 @@ def _training(task: Task, seconds: float) -> str:
     )
 
 
-def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
+def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     """Returns the message at the end of training.
 
     Args:
       loop: the training loop.
       scores: see `Task.final_scores`.
       seconds: the time of this process, including preparation and export.
-      command: how the user calls minigpt.
     """
-    clock, path = loop.clock, loop.run.path
+    clock, run = loop.clock, loop.run
     times = f"trained for {duration(clock.seconds)}, {duration(seconds)} in all"
     if clock.seconds > clock.process_seconds + 1:
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
-    lines = [_bleu(loop, scores)] if scores else []
-    lines += [
-        f"Done: {times}, including preparation and export. The best model is in {path}: "
-        f"{_files(loop.run)}",
+    bleu = f"{_bleu(loop, scores)}\n" if scores else ""
+    checkpoints = checkpoint_paths(run.checkpoints_folder)
+    models = [
+        (run.portable_file, "model.gguf to send to others"),
+        (run.model_file, "model.keras for Keras"),
+        (run.saved_model_folder / "saved_model.pb", "saved_model/ for TensorFlow"),
     ]
-    return "\n".join(lines)
+    # Those that could not be written are missing, or old.
+    files = ", ".join(name for file, name in models if is_newer(file, checkpoints))
+    report = f" The report is {run.report_file}." if run.report_file.is_file() else ""
+    return (
+        f"{bleu}Done: {times}, including preparation and export. The best model is in {run.path}: "
+        f"{files}.{report}"
+    )
 
 
 def next_commands(loop: TrainingLoop, command: str, said: Sequence[str] = ()) -> str:
@@ -207,12 +204,8 @@ def how_to_extend(loop: TrainingLoop, command: str) -> str:
 
 def _extending(loop: TrainingLoop, command: str) -> str:
     """Returns the command with which training that has ended goes on."""
-    settings = settings_to_extend(
-        loop.training,
-        loop.checkpointing.epoch,
-        loop.checkpointing.epochs_since_best,
-        bool(loop.clock.limits.changes),
-    )
+    ended = loop.checkpointing.epoch, loop.checkpointing.epochs_since_best
+    settings = settings_to_extend(loop.training, *ended, bool(loop.clock.limits.changes))
     resume = f"{command} train --resume {shlex.quote(str(loop.run.path))}"
     return resume + "".join(f" --set {setting}" for setting in settings)
 
@@ -222,24 +215,21 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
     training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
     lines = []
     if clock.step < clock.end:
-        patience = training.early_stopping_patience
         reason = "a callback stopped it"
-        if patience and loop.checkpointing.is_out_of_patience:
-            reason = (
-                f"no better validation loss for training.early_stopping_patience = "
-                f"{counted(patience, 'validation' if training.eval_every_steps else 'epoch')}"
-            )
+        if loop.checkpointing.is_out_of_patience:
+            noun = "validation" if training.eval_every_steps else "epoch"
+            patience = counted(training.early_stopping_patience or 0, noun)
+            reason = f"no better validation loss for training.early_stopping_patience = {patience}"
         lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
     elif clock.end < total:
         passes = clock.batches / loop.task.batches_in_pass
         reached = f"{counted(clock.step, 'step')}, {rounded(passes)} passes over the text"
         if loop.checkpointing.best:
             reached += f", validation loss {loop.checkpointing.best.val_loss:.3f} nats per token"
+        end = "end that training.step_limits gives"
         if training.max_minutes:
-            limit = f"training.max_minutes = {training.max_minutes:g}"
-            lines.append(f"Trained until the time limit, {limit}: {reached}.")
-        else:
-            lines.append(f"Trained until the end that training.step_limits gives: {reached}.")
+            end = f"time limit, training.max_minutes = {training.max_minutes:g}"
+        lines.append(f"Trained until the {end}: {reached}.")
     saving = loop.checkpointing.seconds
     if training.checkpoint_every_steps and saving > clock.process_seconds / MIN_INTERVAL:
         lines.append(
@@ -247,19 +237,6 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
             f"training.checkpoint_every_steps = {training.checkpoint_every_steps} saves very often."
         )
     return lines
-
-
-def _files(run: Run) -> str:
-    """Returns the files of a finished run. Those that could not be written are missing, or old."""
-    checkpoints = checkpoint_paths(run.checkpoints_folder)
-    models = [
-        (run.portable_file, "model.gguf to send to others"),
-        (run.model_file, "model.keras for Keras"),
-        (run.saved_model_folder / "saved_model.pb", "saved_model/ for TensorFlow"),
-    ]
-    written = ", ".join(name for file, name in models if is_newer(file, checkpoints))
-    report = f" The report is {run.report_file}." if run.report_file.is_file() else ""
-    return f"{written}.{report}"
 
 
 def _use(loop: TrainingLoop, command: str) -> str:
@@ -277,14 +254,9 @@ def _use(loop: TrainingLoop, command: str) -> str:
 def _bleu(loop: TrainingLoop, scores: dict[str, Any]) -> str:
     if scores["greedy_bleu"] is None:
         return "BLEU –: the tokenizer does not reproduce the held-out targets exactly"
-    line = (
-        f"BLEU of the best model on {counted(scores['pairs'], 'held-out pair')}: "
-        f"{scores['greedy_bleu']:.1f} greedy"
-    )
+    pairs, sampling = counted(scores["pairs"], "held-out pair"), loop.task.config.sampling
+    line = f"BLEU of the best model on {pairs}: {scores['greedy_bleu']:.1f} greedy"
     if "beam_bleu" in scores:
-        sampling = loop.task.config.sampling
-        line += (
-            f", {scores['beam_bleu']:.1f} with {sampling.beams} beams and length penalty "
-            f"{sampling.length_penalty:g}"
-        )
+        beams = f"{sampling.beams} beams and length penalty {sampling.length_penalty:g}"
+        line += f", {scores['beam_bleu']:.1f} with {beams}"
     return line

@@ -15,24 +15,31 @@ from typing import Any
 import keras
 from rich.console import Console
 
-from minigpt.config import Config
+from minigpt.config import Config, DialoguesConfig
+from minigpt.corpus.token_store import Corpus
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.interrupts import Interrupted, stop_if_interrupted
-from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.lora import count_merged
+from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.models.lora import count_merged, enable_lora
+from minigpt.models.state import copy_weights
 from minigpt.notices import notices_to
 from minigpt.runs.records import Facts
-from minigpt.runs.run import Run, save_model
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import atomic_file
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
-from minigpt.training.failures import report_failed_writes
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.start import initial_model, new_training, resumed_training
+from minigpt.training.start import new_training, resumed_training, source_run
+from minigpt.training.stopping import report_failed_writes
 from minigpt.training.strategy import Strategy, enough_memory
-from minigpt.training.tasks import build_task
+from minigpt.training.tasks.dialogue import Dialogue
+from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.translation import Translation
+
+TASKS: dict[str, type[Task]] = {"gpt": LanguageModeling, "encoder_decoder": Translation}
 
 
 def train(
@@ -80,8 +87,7 @@ def train(
 
         # 2. Task.
         task = build_task(start.config, corpus)
-        replicas = strategy.replicas.count if strategy.replicas else 1
-        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size, replicas))
+        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
 
         # 3. Model.
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
@@ -139,9 +145,42 @@ def train(
                 loop.hooks.finished(trained, "failed")
             raise
         seconds = time.perf_counter() - began
-        show(console, messages.finished(loop, scores, seconds, command), indent=0)
+        show(console, messages.finished(loop, scores, seconds), indent=0)
         show(console, messages.next_commands(loop, command, said))
     return trained
+
+
+def build_task(config: Config, corpus: Corpus) -> Task:
+    """Returns the task of a configuration. The settings in its `config` are all resolved.
+
+    Raises:
+      UserError: the text is too short for a batch, or a setting cannot be used with its tokenizer.
+    """
+    if isinstance(config.data, DialoguesConfig):
+        return Dialogue(config, corpus)
+    return TASKS[config.model.kind](config, corpus)
+
+
+def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
+    """Returns the model of a task before its first step.
+
+    Args:
+      task: the task.
+      is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
+    Raises:
+      UserError: the run to start from has no model that can be used.
+    """
+    config = task.config
+    source = None if is_resumed else source_run(config)
+    # Loaded first: initial values depend on what was built before.
+    finished = source.load_model() if source else None
+    model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
+    if finished:
+        copy_weights(finished, model)
+    if config.training.lora_rank:
+        assert isinstance(model, GPT)
+        enable_lora(model, config.training.lora_rank, task.corpus.tokenizer.dialogue_tokens)
+    return model
 
 
 def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
@@ -158,7 +197,8 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     # A hook may have changed them, for example rounded them.
     best.set_weights(weights)
     # This file is written last: if it exists, the other files are complete or could not be written.
-    save_model(best, run.model_file)
+    with atomic_file(run.model_file) as unfinished:
+        best.save(unfinished)
     return task.final_scores(best)
 
 

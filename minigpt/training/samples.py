@@ -1,17 +1,14 @@
-"""Samples after an epoch: continued prompts, or translated sentences."""
+"""Samples after an epoch: continued prompts."""
 
-import inspect
 import reprlib
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, get_overloads, overload
+from typing import Any
 
 import keras
-import numpy as np
 
-from minigpt.config.sampling import TextSettings, settings_of
+from minigpt.config.sampling import settings_of
 from minigpt.errors import UserError
-from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
@@ -22,13 +19,6 @@ from minigpt.training.console import new_console, show
 
 Show = Callable[[str, str], None]
 Record = Callable[[dict[str, Any]], None]
-
-# The Keras tutorial's names of arguments, and ours.
-TUTORIAL_NAMES = {
-    "max_tokens": "max_new_tokens",
-    "start_tokens": "prompts",
-    "index_to_word": "tokenizer",
-}
 
 
 class TextGenerator(keras.callbacks.Callback):
@@ -75,26 +65,19 @@ class TextGenerator(keras.callbacks.Callback):
       UserError: a setting cannot be used.
     """
 
-    @overload
-    def __init__(
-        self,
-        max_tokens: int,
-        start_tokens: Any,
-        index_to_word: Any,
-        top_k: int = 10,
-        print_every: int = 1,
-        *,
-        temperature: float = 1.0,
-        seed: int = 0,
-        show: Show | None = None,
-        record: Record | None = None,
-        max_len: int | None = None,
-        output: int | str | None = None,
-        **settings: Any,
-    ) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        if args and isinstance(args[0], (float, str, type(None))):
+            raise TypeError(
+                "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
+                "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator("
+                f"tokenizer, prompts). Received: {reprlib.repr(args[0])}"
+            )
+        names = {"max_tokens", "start_tokens", "index_to_word"}
+        is_tutorial = isinstance(args[0], Integral) if args else not names.isdisjoint(kwargs)
+        (self._from_tutorial if is_tutorial else self._from_tokenizer)(*args, **kwargs)
 
-    @overload
-    def __init__(
+    def _from_tokenizer(
         self,
         tokenizer: Any,
         prompts: Any,
@@ -109,37 +92,42 @@ class TextGenerator(keras.callbacks.Callback):
         max_len: int | None = None,
         output: int | str | None = None,
         **settings: Any,
-    ) -> None: ...
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        is_tutorial = _is_tutorial_call(args, kwargs)
-        for theirs, ours in TUTORIAL_NAMES.items():
-            name, other = (theirs, ours) if is_tutorial else (ours, theirs)
-            if other in kwargs:
-                raise TypeError(f"TextGenerator: {other!r} should be {name!r} in this call")
-        given = _bound(_CALLS[0 if is_tutorial else 1], args, kwargs)
-        # Our name of an argument → its name in the call.
-        called = {ours: name for name, ours in TUTORIAL_NAMES.items()} if is_tutorial else {}
-
-        def argument(name: str) -> Any:
-            return given.pop(called.get(name, name))
-
-        tokenizer = called.get("tokenizer", "tokenizer")
-        self.tokenizer: Vocabulary = as_tokenizer(tokenizer, argument("tokenizer"))
-        prompts = as_list(argument("prompts"))
-        # The tutorial's argument is one list of ids, ours is a list of prompts.
-        prompts = [[]] if is_tutorial and prompts == [] else prompts
-        self.prompts = as_prompts(called.get("prompts", "prompts"), prompts, self.tokenizer)
-        self.show = argument("show") or (_print_text if is_tutorial else _print)
-        self.record: Record | None = argument("record")
-        self.max_len: int | None = argument("max_len")
-        self.output: int | str | None = argument("output")
-        self.sampling = _sampling({TUTORIAL_NAMES.get(n, n): v for n, v in given.items()}, called)
-        self.seed = self.sampling.seed
-        self.print_every = self.sampling.print_every
+    ) -> None:
+        self.tokenizer: Vocabulary = as_tokenizer("tokenizer", tokenizer)
+        self.prompts = as_prompts("prompts", prompts, self.tokenizer)
+        named = {"max_new_tokens": max_new_tokens, "top_k": top_k, "temperature": temperature}
+        named |= {"seed": seed, "print_every": print_every}
+        self.sampling = settings_of({**named, **settings})
+        self.seed, self.print_every = self.sampling.seed, self.sampling.print_every
+        self.show, self.record = show or _print, record
+        self.max_len, self.output = max_len, output
         self._decoder: Decoder | None = None
         self._decoded_model: keras.Model | None = None
+
+    def _from_tutorial(
+        self,
+        max_tokens: int,
+        start_tokens: Any,
+        index_to_word: Any,
+        top_k: int = 10,
+        print_every: int = 1,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        show: Show | None = None,
+        record: Record | None = None,
+        max_len: int | None = None,
+        output: int | str | None = None,
+        **settings: Any,
+    ) -> None:
+        tokenizer = as_tokenizer("index_to_word", index_to_word)
+        # The tutorial's argument is one list of ids, ours is a list of prompts.
+        prompts = as_list(start_tokens)
+        prompts = as_prompts("start_tokens", [[]] if prompts == [] else prompts, tokenizer)
+        how: dict[str, Any] = {"max_len": max_len, "output": output, "record": record}
+        how |= {"temperature": temperature, "seed": seed, "print_every": print_every, **settings}
+        show = show or _print_text
+        self._from_tokenizer(tokenizer, prompts, max_tokens, top_k, show=show, **how)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # An unsuitable model is refused before the first step.
@@ -181,12 +169,6 @@ class TextGenerator(keras.callbacks.Callback):
         ]
 
 
-# The tutorial's call, and ours.
-_CALLS = [inspect.signature(call) for call in get_overloads(TextGenerator.__init__)]
-# For `help`, which cannot show both: the docstring does.
-TextGenerator.__init__.__signature__ = _CALLS[0]  # type: ignore[attr-defined]
-
-
 def check_banned_tokens(
     banned_tokens: Sequence[int], tokenizer: Vocabulary, name: str = "banned_tokens"
 ) -> None:
@@ -208,41 +190,6 @@ def check_banned_tokens(
         )
 
 
-def _is_tutorial_call(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    if not args:
-        return not TUTORIAL_NAMES.keys().isdisjoint(kwargs)
-    if isinstance(args[0], (float, str, type(None))):
-        raise TypeError(
-            "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
-            "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator(tokenizer, "
-            f"prompts). Received: {reprlib.repr(args[0])}"
-        )
-    return isinstance(args[0], Integral)
-
-
-def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns all arguments of the call by name, with defaults; TypeError if one is missing."""
-    try:
-        bound = call.bind(None, *args, **kwargs)
-    except TypeError as error:
-        names = [p.name for p in call.parameters.values() if p.default is p.empty][1:-1]
-        raise TypeError(f"TextGenerator({', '.join(names)}): {error}") from None
-    bound.apply_defaults()
-    _, *named, settings = bound.arguments.items()
-    return dict(named) | settings[1]
-
-
-def _sampling(settings: dict[str, Any], called: dict[str, str]) -> TextSettings:
-    """Checks the settings; `called` has the names of arguments in the call, for messages."""
-    if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
-        raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")
-    try:
-        return settings_of(settings)
-    except UserError as error:
-        lines = [line.partition(" = ") for line in error.problems]
-        raise UserError(*(called.get(name, name) + eq + rest for name, eq, rest in lines)) from None
-
-
 def _print(prompt: str, text: str) -> None:
     show(new_console(), f"[{prompt}]{text}")
 
@@ -250,45 +197,3 @@ def _print(prompt: str, text: str) -> None:
 def _print_text(prompt: str, text: str) -> None:
     # On a new line: the progress bar of `fit` does not end its line.
     show(new_console(), f"\ngenerated text:\n{prompt}{text}")
-
-
-# Source, reference, translation.
-Row = tuple[str, str, str]
-
-
-class TranslationSamples:
-    """Greedy translations of sentences, the same ones each time, spread evenly over the held-out text.
-
-    Args:
-      evaluator: translates the held-out pairs.
-      count: number of sentences.
-      show: called with the rows of a table: source, reference, translation.
-    """
-
-    def __init__(
-        self, evaluator: PairEvaluator, count: int, show: Callable[[Sequence[Row]], None]
-    ) -> None:
-        self.evaluator, self.show = evaluator, show
-        fitting = evaluator.indices
-        # The middles of `count` equal parts.
-        places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
-        self.indices = fitting[np.unique(places.astype(np.int64))]
-
-    def write(self, epoch: float) -> list[dict[str, Any]]:
-        """Translates after this number of epochs, and shows the sentences; returns the records."""
-        if not len(self.indices):
-            return []
-        sources, references, texts = (
-            translate(self.indices)
-            for translate in (
-                self.evaluator.sources,
-                self.evaluator.references,
-                self.evaluator.translations,
-            )
-        )
-        rows = list(zip(sources, references, texts, strict=True))
-        self.show(rows)
-        return [
-            {"epoch": epoch, "source": source, "reference": reference, "text": text}
-            for source, reference, text in rows
-        ]

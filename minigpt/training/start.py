@@ -6,9 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import keras
-
-from minigpt.config import Config, IdsConfig, PairsConfig, TrainingConfig, load_config
+from minigpt.config import (
+    Config,
+    IdsConfig,
+    PairsConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    load_config,
+)
 from minigpt.config.complete import (
     CHARACTERS_BELOW,
     REFERENCE_SPEED,
@@ -22,9 +27,6 @@ from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.models import GPT, build_model
-from minigpt.models.lora import enable_lora
-from minigpt.models.state import copy_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
@@ -45,7 +47,7 @@ from minigpt.runs.layout import (
 )
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
-from minigpt.runs.run import Run, known_run_corpus
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.storage.atomic import remove_abandoned
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.strategy import probe_speed
@@ -60,6 +62,8 @@ CHANGEABLE = {
     *("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "keep_epochs"),
     *("tensorboard", "device", "devices", "workers", "jit_compile", "deterministic"),
 }
+
+START_FROM_IT = "a new run can start from it: set training.init_from"
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Start:
             source = source_run(self.config)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
-        return known_run_corpus(self.run)
+        return open_run_corpus(self.run)
 
     @contextmanager
     def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
@@ -138,12 +142,9 @@ class Start:
         lines = f"Run         {run.path}"
         if self.run is None:
             return lines
-        source = (
-            f"from {self.checkpoint.path}"
-            if self.checkpoint
-            else "from the beginning: no checkpoint was saved"
-        )
-        return f"{lines}\nResuming    at step {step:,} of {end:,}, {source}"
+        source = "the beginning: no checkpoint was saved"
+        source = str(self.checkpoint.path) if self.checkpoint else source
+        return f"{lines}\nResuming    at step {step:,} of {end:,}, from {source}"
 
 
 def new_training(
@@ -238,12 +239,12 @@ def complete_settings(
         size = replace(size, training_share=1.0)
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
-    return complete(config, size, speed, gpus, source and source.config), text
+    return complete(config, size, speed, gpus, source.config if source else None), text
 
 
 def _with_given_tokenizer(config: Config) -> Config:
     """Returns settings with the size of the vocabulary of a tokenizer that is not learned."""
-    tokenizer = config.tokenizer
+    tokenizer: TokenizerConfig = config.tokenizer
     if isinstance(config.data, IdsConfig) and config.training.init_from is None:
         tokenizer = tokenizer_of_ids(config.data, tokenizer)
     if not tokenizer.vocab_size and (given := given_tokenizer(tokenizer)):
@@ -278,10 +279,7 @@ def resumed_training(
     """
     run = Run(path)
     if not run.corpus_file.is_file():
-        raise run_error(
-            run.path,
-            "was imported, not trained; a new run can start from it: set training.init_from",
-        )
+        raise run_error(run.path, f"was imported, not trained; {START_FROM_IT}")
     for folder in (run.checkpoints_folder, run.epochs_folder, run.snapshots_folder):
         if folder.is_symlink():
             # The link may lead to the files of another run, which this run's lock does not protect.
@@ -303,20 +301,19 @@ def resumed_training(
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
-    previous = load_config(checkpoint.progress.config).training
-    training = config.training
+    previous, training = load_config(checkpoint.progress.config).training, config.training
     return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
 
 
 def settings_to_extend(
     training: TrainingConfig, epoch: int, epochs_since_best: int, ended_by_time: bool
 ) -> list[str]:
-    """Returns the changes of settings, the smallest if they count epochs, with which training goes on.
+    """Returns the smallest changes of settings with which training that has ended goes on.
 
     Args:
-      training: the settings of a run that would make no further update.
+      training: the settings.
       epoch: epochs that have ended.
-      epochs_since_best: epochs that have ended since the best one.
+      epochs_since_best: those since the best one.
       ended_by_time: whether the time limit has ended training.
     """
     settings = []
@@ -333,22 +330,17 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
     """Returns the newest undamaged checkpoint, or None; removes its best epoch if that is lost."""
     folder = run.checkpoints_folder
     found = newest_checkpoint(folder)
-    if found is None:
-        if broken := checkpoint_paths(folder):
-            raise UserError(
-                f"{folder}: contains no undamaged checkpoint ({len(broken)} are damaged); should contain "
-                "one, or be empty to start from the first step"
-            )
-        if run.model_file.exists():
-            raise run_error(
-                run.path,
-                "has a finished model and no checkpoint to resume from; a new run can start from it: "
-                "set training.init_from",
-            )
-        return None
-    best = found.progress.best
+    if found is None and (broken := checkpoint_paths(folder)):
+        raise UserError(
+            f"{folder}: contains no undamaged checkpoint ({len(broken)} are damaged); should contain "
+            "one, or be empty to start from the first step"
+        )
+    if found is None and run.model_file.exists():
+        problem = "has a finished model and no checkpoint to resume from"
+        raise run_error(run.path, f"{problem}; {START_FROM_IT}")
+    best = found and found.progress.best
     # If there is a model.keras, it is the best model at the earlier end of training.
-    if best and best.checkpoint != found.path.name and not run.model_file.is_file():
+    if found and best and best.checkpoint != found.path.name and not run.model_file.is_file():
         path = folder / best.checkpoint
         try:
             read_checkpoint(path)
@@ -359,11 +351,7 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
 
 
 def _check_changes(run: Run, previous: Config, config: Config) -> None:
-    """Logs every setting that has changed.
-
-    Raises:
-      UserError: some of them cannot change; one line each.
-    """
+    """Logs every setting that has changed; a `UserError` with a line for each that cannot."""
     changes, problems = [], []
     old, new = previous.settings(), config.settings()
     for name, value in new.items():
@@ -386,34 +374,10 @@ def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
     """Raises a `UserError` if more epochs have ended than the settings ask for."""
     if training.epochs >= progress.epoch:
         return
-    ended_by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
-    others = settings_to_extend(
-        training, progress.epoch, progress.epochs_since_best, ended_by_time
-    )[1:]
-    also = f", together with {' '.join(others)}" if others else ""
+    by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
+    ended = progress.epoch, progress.epochs_since_best, by_time
+    others = " ".join(settings_to_extend(training, *ended)[1:])
     raise UserError(
         f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
-        f"{progress.epoch + 1} to train further{also}"
+        f"{progress.epoch + 1} to train further{f', together with {others}' if others else ''}"
     )
-
-
-def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
-    """Returns the model of a task before its first step.
-
-    Args:
-      task: the task.
-      is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
-    Raises:
-      UserError: the run to start from has no model that can be used.
-    """
-    config = task.config
-    source = None if is_resumed else source_run(config)
-    # Loaded first: initial values depend on what was built before.
-    finished = source.load_model() if source else None
-    model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
-    if finished:
-        copy_weights(finished, model)
-    if config.training.lora_rank:
-        assert isinstance(model, GPT)
-        enable_lora(model, config.training.lora_rank, task.corpus.tokenizer.dialogue_tokens)
-    return model

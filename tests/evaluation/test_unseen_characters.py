@@ -7,7 +7,7 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.settings import tokenizer_config
 
@@ -19,7 +19,7 @@ def tokenizer():
 
 def test_bits_per_byte_of_a_model(tokenizer):
     sizes = {"max_len": 4, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
-    model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
+    model = GPT(GPTConfig(**sizes), tokenizer.vocab_size)
     draw = np.random.default_rng(0)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
     # Tokens in front of each other: <end> a E2 98 83 b <end>, six targets in two windows of four.

@@ -110,17 +110,13 @@ def test_a_bias_moves_the_probabilities(model):
 
 
 def test_controls_that_cannot_be_used(model):
-    with pytest.raises(UserError) as refused:
-        model.generate("Ana", logit_bias={"Ana sat on": 1, 999: 1, "☃☃": 2, " on": math.nan})
-    assert len(refused.value.problems) == 4
-    assert all(line.startswith("logit_bias = ") for line in refused.value.problems)
-    for name, value in (
-        ("logit_bias", {1.5: 1}),
-        ("logit_bias", {"e": "x"}),
-        ("logits_processor", 3),
-    ):
-        with pytest.raises(TypeError, match=name):
-            model.generate("Ana", **{name: value})
+    for key in ("Ana sat on", 999, -1, "☃☃"):
+        with pytest.raises(UserError, match="logit_bias = "):
+            model.generate("Ana", logit_bias={key: 1})
+    with pytest.raises(ValueError, match="logit_bias"):
+        model.generate("Ana", logit_bias={" on": math.nan})
+    with pytest.raises(TypeError, match="logits_processor"):
+        model.generate("Ana", logits_processor=3)
     for wrong in (lambda ids, logits: logits[:-1], lambda ids, logits: logits * np.nan):
         with pytest.raises(ValueError, match="logits_processor"):
             model.generate("Ana", logits_processor=wrong)

@@ -11,10 +11,11 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.insight.memorization import open_state
+from minigpt.insight.memorization import draw_samples, open_state
+from minigpt.insight.verbatim import TokenBytes
 from minigpt.runs.checkpoints import newest_checkpoint, write_checkpoint
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, open_run_corpus
 from tests.insight.conftest import PASSAGE
 from tests.insight.training_texts import brute_force
 
@@ -80,6 +81,15 @@ def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):
         shutil.rmtree(path)
     with pytest.raises(UserError, match="no checkpoint; its last state is unknown"):
         minigpt.measure_memorization(run, "last", tokens=400)
+
+
+def test_a_greedy_model_continues_each_prompt_once(learned_by_heart):
+    corpus, sampling = open_run_corpus(learned_by_heart), learned_by_heart.config.sampling
+    given = TokenBytes(corpus.tokenizer), np.asarray(corpus.val.ids)
+    greedy = sampling.model_copy(update={"temperature": 0.0})
+    draws = draw_samples(minigpt.open_model(learned_by_heart), *given, greedy, 2000)
+    prompts = [sample.prompt for sample, _ in draws]
+    assert prompts and len(set(prompts)) == len(prompts)
 
 
 def test_pairs_are_not_measured(pair_run):

@@ -6,7 +6,7 @@ import pytest
 
 from minigpt.config import EncoderDecoderConfig, TransformerConfig, load_config
 from minigpt.models import EncoderDecoder, build_model
-from minigpt.training.optimizers.build import learning_rate
+from minigpt.training.optimizers import learning_rate
 
 VOCAB_SIZE = 13
 KINDS = [

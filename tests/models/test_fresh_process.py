@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon
 from tests.models.test_encoder_decoder import KINDS as PAIR_KINDS
 from tests.models.test_encoder_decoder import small_model
 from tests.models.test_gpt import small_gpt

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minigpt.config import GPTConfig, TransformerConfig, load_config
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
 
 VOCAB_SIZE = 13
 ADDITIONS = {"value_residual": True, "convolution": 3, "ngrams": [2, 4], "ngram_rows": 16}
@@ -29,7 +29,7 @@ KINDS = [
 def small_gpt(seed: int = 0, **changes) -> GPT:
     """Returns a model whose logits differ clearly between tokens."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
-    model = build_gpt(GPTConfig(**{**sizes, **changes}), VOCAB_SIZE)
+    model = GPT(GPTConfig(**{**sizes, **changes}), VOCAB_SIZE)
     draw = np.random.default_rng(seed)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
     return model
@@ -90,7 +90,7 @@ def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int
     """Returns the number of parameters of the built model. Its variables have no values."""
     try:
         with keras.StatelessScope(initialize_variables=False):
-            return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
+            return sum(math.prod(v.shape) for v in GPT(config, vocab_size).weights)
     finally:
         # Otherwise Keras would initialize the variables, gigabytes of them, at the end of the next scope.
         keras.utils.clear_session()

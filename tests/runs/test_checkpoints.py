@@ -29,7 +29,7 @@ PROGRESS = TrainingProgress(
     step=3,
     epoch=1,
     batch=2,
-    clock=ClockState(seconds=0.1 + 0.2),
+    clock=ClockState(batches=5, seconds=0.1 + 0.2, epoch_step=2, beside_a_step=0.1),
     given_plan=[],
     plan=[[1, 2]],
     best=Best(val_loss=1 / 3, epoch=1, checkpoint="step-00000002-epoch-1"),

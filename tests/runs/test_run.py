@@ -82,7 +82,7 @@ def progress(step, best=None):
         step=step,
         epoch=0,
         batch=0,
-        clock=ClockState(),
+        clock=ClockState(batches=0, seconds=0.0, epoch_step=0, beside_a_step=0.0),
         given_plan=[],
         plan=[],
         best=best,

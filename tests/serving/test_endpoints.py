@@ -75,6 +75,7 @@ def test_the_page(server):
     status, headers, page = asked(server)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert headers["Cache-Control"] == "no-cache" and len(page) == int(headers["Content-Length"])
+    assert headers["Server"] is None  # Which program answers is nobody's business.
     assert page.startswith(b"<!doctype html>") and b"<title>tiny" in page
     # A page that the client has is not sent again.
     for condition, expected in ((headers["ETag"], (304, b"")), ('"other"', (200, page))):

@@ -13,7 +13,7 @@ import pytest
 
 import minigpt
 from minigpt.config import Config, SamplingConfig, load_config
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.runs.run import Run
 from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.conftest import tiny_text
@@ -37,7 +37,7 @@ def run(request, tmp_path_factory) -> Run:
     )
     settings = load_config({"model": {**SIZES, **BLOCKS[request.param]}})
     keras.utils.set_random_seed(1)
-    model = build_gpt(settings.model, tokenizer.vocab_size)
+    model = GPT(settings.model, tokenizer.vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         if len(variable.shape) > 1:

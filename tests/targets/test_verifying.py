@@ -10,7 +10,7 @@ import minigpt
 from minigpt.config import Config
 from minigpt.environment import install_command
 from minigpt.errors import UserError
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.runs.run import Run
 from minigpt.targets.comparison import PROMPTS, text_material
 from minigpt.targets.export import problems_of
@@ -82,7 +82,7 @@ def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
     tokenizer = learn_tokenizer([tiny_text()], settings)
     sizes = {"embed_dim": 16, "num_heads": 2, "num_layers": 1, "max_len": max_len}
     config = Config.model_validate({"model": sizes})
-    model = build_gpt(config.model, tokenizer.vocab_size)
+    model = GPT(config.model, tokenizer.vocab_size)
     return Run.create(path, config, tokenizer, None, model)
 
 

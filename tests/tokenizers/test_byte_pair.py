@@ -82,6 +82,14 @@ def test_rare_characters_leave_capacity_for_merges():
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+def test_characters_and_pairs_are_counted_as_often_as_they_occur():
+    """A word that repeats, and different words, with capacity for three and for five characters."""
+    text = "qj " * 50 + "".join(f"ab{chr(0x4E00 + i)} " for i in range(10))
+    for capacity in (6, 10):
+        tokenizer = BytePairTokenizer.learn([text], BASE_SIZE + capacity, False)
+        assert tokenizer.pieces[BASE_SIZE] == b"qj"
+
+
 def test_letters_never_merge_with_what_follows_them():
     """Otherwise a prompt that ends with a word would differ from the training text."""
     text = 'She said, "Wait, 3 more!" and didn\'t go.\n'

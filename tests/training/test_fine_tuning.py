@@ -12,12 +12,12 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.models.lora import enable_lora
 from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from tests.targets.huggingface.folders import huggingface_folder
 
 TUNED = {"epochs": 2, "steps_per_epoch": 30, "batch_size": 8, "learning_rate": 1e-2}
@@ -84,7 +84,7 @@ def test_starts_where_the_run_is_and_learns(
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
     """A model with LoRA, about to be trained."""
     config = start.config.model.model_copy(update={"dropout_rate": 0.0})
-    model = build_gpt(config.model_copy(update={"attention_dropout_rate": 0.0}), 400)
+    model = GPT(config.model_copy(update={"attention_dropout_rate": 0.0}), 400)
     for weight, value in zip(model.weights, start.load_model().weights, strict=True):
         weight.assign(value)
     enable_lora(model, 2)

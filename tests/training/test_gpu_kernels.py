@@ -16,7 +16,7 @@ from minigpt.config.training import TrainingConfig
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.translator import Translator
 from minigpt.models import build_model
-from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers import build_optimizer
 
 # Kernels change only with TensorFlow and with new operations.
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ VOCAB = ["", "[UNK]", "this", "movie", "is", "good", "bad", "."]
         ((VOCAB,), {}, "prompts"),
         ((9, [2], VOCAB, 1, 1, 1), {}, "positional"),
         ((9.5, [2], VOCAB), {}, "9.5"),
-        ((-1, [2], VOCAB), {}, "max_tokens = -1"),
+        ((-1, [2], VOCAB), {}, "tokens = -1"),
         ((9, [2], VOCAB), {"temprature": 1}, "temprature = 1"),
         ((9, [2, 8], VOCAB), {}, "start_tokens"),
         ((9, 2.5, VOCAB), {}, "start_tokens"),

@@ -43,7 +43,7 @@ def test_the_estimate_counts_every_matrix(model):
 def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path, monkeypatch):
     for module in ("models.memory_estimate", "training.strategy"):
         monkeypatch.setattr(f"minigpt.{module}.machine_bytes", lambda: 10_000)
-    monkeypatch.setattr("minigpt.training.start.build_model", None)
+    monkeypatch.setattr("minigpt.training.pipeline.build_model", None)
     with pytest.raises(UserError, match=r"lower model.embed_dim = 16 or model.num_layers = 2$"):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -60,7 +60,7 @@ def test_memory_that_runs_out_is_told(error, tiny_file, tmp_path, monkeypatch):
     def out_of_memory(*_):
         raise error
 
-    monkeypatch.setattr("minigpt.training.start.build_model", out_of_memory)
+    monkeypatch.setattr("minigpt.training.pipeline.build_model", out_of_memory)
     with pytest.raises(UserError, match=r"^out of memory: model.embed_dim = 16, "):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -8,16 +8,16 @@ import pytest
 
 import minigpt
 from minigpt import evaluate_run
-from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
+from minigpt.runs.run import open_run_corpus
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
 
 
 def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
     """Every held-out token once, end tokens included, in windows side by side."""
-    opened, config = minigpt.load(tiny_run), tiny_run.config
-    part = open_corpus(config.data, config.tokenizer).val
+    opened = minigpt.load(tiny_run)
+    part = open_run_corpus(tiny_run).val
     ids = np.asarray(part.ids, "int64")
     losses = []
     for start in range(0, len(ids) - 1, 16):

@@ -26,11 +26,7 @@ def relu_squared(x: Any) -> Any:
 
 
 def gated(activation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns the function float[..., 2 F] → float[..., F]: f(gate) ⊙ values (Shazeer 2020, SwiGLU).
-
-    Args:
-      activation: f.
-    """
+    """Returns the function float[..., 2 F] → float[..., F]: f(gate) ⊙ values (Shazeer 2020, SwiGLU)."""
 
     def function(x: Any) -> Any:
         gate, values = ops.split(x, 2, axis=-1)

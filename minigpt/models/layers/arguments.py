@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
@@ -92,6 +93,40 @@ def split_settings(
         width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
         settings.setdefault("head_dim", width)
     return _ADAPTER.validate_python(settings), others
+
+
+class DescribedLayer(keras.layers.Layer):
+    """Base class of attention and of blocks: a layer that settings of `[model]` and initializers describe.
+
+    Args:
+      arguments, defaults: as for `split_settings`; the other arguments are those of `keras.layers.Layer`.
+      kernel_initializer: of each matrix, drawn separately, except those of `output_initializer`.
+      output_initializer: of the matrices whose product is added to the shortcut; the same if None.
+    """
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Any],
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
+        **defaults: Any,
+    ) -> None:
+        config, others = split_settings(arguments, **defaults)
+        super().__init__(**others)
+        self.config = config.resolved()
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            **self.config.model_dump(),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
 
 
 def check_positive(**sizes: Any) -> None:

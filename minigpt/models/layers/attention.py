@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.models.layers.arguments import ATTENTION_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.dense import Dense, own_initializer, side_by_side
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
@@ -43,22 +43,22 @@ def attend(
     """
     heads, groups = query.shape[1], key.shape[1]
     # `ops.einsum` would first transpose the keys in memory.
-    scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
-    scores = _split(scores, heads)
+    scores = tf.matmul(_grouped(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
+    scores = _grouped(scores, heads)
     if bias is not None:
         scores = scores + ops.cast(bias, scores.dtype)
     if visible is not None:
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
-    return _split(tf.matmul(_merge(weights, groups), value), heads)
+    return _grouped(tf.matmul(_grouped(weights, groups), value), heads)
 
 
 def blocks_of(query: Any) -> list[slice]:
-    """Returns blocks of the queries float[B, H, T, K] of a causal layer.
+    """Returns blocks of the queries float[B, H, T, K] of a causal layer; one block if T is not known.
 
     No query of a block attends to a key after the block, so that these scores need not be computed: with
     many blocks, almost half of all. A short block does not use a processor well, and each block adds to the
-    time of compilation. There is one block if T is not known before the computation.
+    time of compilation.
     """
     length = query.shape[2]
     if length is None:
@@ -72,23 +72,15 @@ def normalized(x: Any, norm: Any) -> Any:
     return x if norm is None else norm(x)
 
 
-def _merge(x: Any, groups: int) -> Any:
-    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that are multiplied by the same keys."""
+def _grouped(x: Any, groups: int) -> Any:
+    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that the same keys are for; or back."""
     if x.shape[1] == groups:
         return x
     batch, heads, length, width = ops.shape(x)
-    return ops.reshape(x, (batch, groups, heads // groups * length, width))
+    return ops.reshape(x, (batch, groups, heads * length // groups, width))
 
 
-def _split(x: Any, heads: int) -> Any:
-    """float[B, G, H / G * T, N] → float[B, H, T, N]."""
-    if x.shape[1] == heads:
-        return x
-    batch, groups, length, width = ops.shape(x)
-    return ops.reshape(x, (batch, heads, length * groups // heads, width))
-
-
-class Attention(keras.layers.Layer):
+class Attention(DescribedLayer):
     """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     Args:
@@ -120,9 +112,9 @@ class Attention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         sizes = {"num_heads": num_heads, "head_dim": head_dim, "value_dim": value_dim}
-        config, kwargs = split_settings({**kwargs, **sizes}, block="pre_norm")
-        super().__init__(**kwargs)
-        self.config = config.resolved()
+        initializers = kernel_initializer, output_initializer
+        super().__init__({**kwargs, **sizes}, *initializers, block="pre_norm")
+        config = self.config
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads or config.num_heads
         self.head_dim, self.value_dim = config.head_sizes
@@ -130,8 +122,6 @@ class Attention(keras.layers.Layer):
         self.query_width = self.num_heads * self.head_dim
         self.key_width = self.num_kv_heads * self.head_dim
         self.value_width = self.num_kv_heads * self.value_dim
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
         self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
@@ -189,17 +179,6 @@ class Attention(keras.layers.Layer):
         shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **self.config.model_dump(),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-        }
-
 
 @keras.saving.register_keras_serializable("minigpt")
 class SelfAttention(Attention):
@@ -222,11 +201,8 @@ class SelfAttention(Attention):
             )
 
     def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """Computes queries, keys and values.
+        """Computes queries, keys and values of x, float[B, T, D], at int32[B, T] or [1, T] positions.
 
-        Args:
-          x: float[B, T, D].
-          positions: int32[B, T] or [1, T], position of each token.
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
@@ -238,14 +214,11 @@ class SelfAttention(Attention):
         return self.rotate(query, positions), self.rotate(key, positions), value
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Attends to the tokens of `x`.
+        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D].
 
         Args:
-          x: float[B, T, D].
           mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
             Keras passes the mask that an earlier layer has computed. None: there is no padding.
-        Returns:
-          float[B, T, D].
         """
         return self.call_with_cache(x, training=training, mask=mask)[0]
 
@@ -330,8 +303,7 @@ class SelfAttention(Attention):
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U].
 
-        Raises:
-          ValueError: the layer is not causal: a new token would change the outputs of all earlier ones.
+        Raises a ValueError if the layer is not causal: a new token would change all earlier outputs.
         """
         if not self.causal:
             raise ValueError("A layer with causal = False cannot decode with a cache")
@@ -383,10 +355,9 @@ class BidirectionalAttention(Attention):
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
-        """Attends from each token of `x` to the first `lengths` tokens of the source.
+        """Attends from each token of `x`, float[B, T, D], to the first `lengths` tokens of the source.
 
         Args:
-          x: float[B, T, D].
           source: from `keys_and_values`.
           lengths: int32[B], each 1 or more; later tokens are padding.
         Returns:
@@ -413,13 +384,9 @@ class CrossAttention(BidirectionalAttention):
 
 
 def _masked(visible: Any, mask: Any) -> Any:
-    """Hides masked tokens from all other tokens.
+    """Hides the tokens where bool[B, T] is False from all other tokens. Each token sees itself.
 
-    Each token sees itself, so that no row of the softmax is empty.
-
-    Args:
-      visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.
-      mask: bool[B, T], False for tokens to hide; None for no mask.
+    Otherwise a row of the softmax might be empty. `visible`: bool, broadcast to [B, H, T, T], or None.
     """
     if mask is None:
         return visible

@@ -54,9 +54,8 @@ def side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
     then depends on the width of each, not on their sum.
 
     Args:
-      initializer: of each matrix, or a `PackedGlorotUniform`. With an integer as seed, the seeds of the
-        matrices are that and the following integers: with the same values, queries and keys would not be
-        independent.
+      initializer: of each matrix, or a `PackedGlorotUniform`. If it has an integer as seed, the seeds are
+        that and the following integers: otherwise queries and keys would not be independent.
       widths: number of columns of each matrix.
     """
     seed = getattr(initializer, "seed", None)

@@ -33,7 +33,7 @@ def dropout_masks(batch: Any, first_row: Any = 0) -> Iterator[None]:
 
     Args:
       batch: int[], number of the batch.
-      first_row: int[], number of the first row within the whole batch. The other rows follow.
+      first_row: int[], number of the first of these rows within the whole batch.
     """
     token = _masks.set(_Masks(batch, first_row))
     try:

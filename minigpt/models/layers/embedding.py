@@ -90,19 +90,12 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
           float[B, T, D].
         Raises:
           ValueError: T is more than max_len.
-          tf.errors.InvalidArgumentError: the same, in a graph in which T is not known.
+          tf.errors.InvalidArgumentError: the same, in a graph in which T is not known, without XLA.
         """
         length = token_ids.shape[1]
         limit = f"A sequence may have at most max_len = {self.max_len} tokens"
         if length is None and index is None:
-            # XLA ignores assertions, but its messages contain the name of an operation whose shape is
-            # wrong. Without XLA, that operation is optimized away.
-            beyond = ops.maximum(ops.shape(token_ids)[1] - self.max_len, 0)
-            assertion = tf.debugging.Assert(beyond <= 0, [limit])
-            with tf.name_scope(limit.replace(" ", "_").replace("=", "is")):
-                nothing = tf.ensure_shape(tf.zeros([beyond]), [0])
-            with tf.control_dependencies([assertion, nothing]):
-                token_ids = tf.identity(token_ids)
+            tf.debugging.assert_less_equal(ops.shape(token_ids)[1], self.max_len, limit)
         elif length is not None and length > self.max_len:
             raise ValueError(f"{limit}. Received: {length} tokens")
         x = self.token_embedding(token_ids)
@@ -120,13 +113,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         return self.dropout(x, training=training)
 
     def logits(self, latents: Any) -> Any:
-        """Computes the logits of a tied head: the products of latents and token vectors.
-
-        Args:
-          latents: float[B, T, D].
-        Returns:
-          float[B, T, V].
-        """
+        """float[B, T, D] → float[B, T, V]: a tied head, the products of latents and token vectors."""
         return self.token_embedding(latents, reverse=True)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -42,14 +42,7 @@ class EncoderBlock(PairBlock):
     attention: BidirectionalSelfAttention
 
     def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
-        """Computes the block.
-
-        Args:
-          x: float[B, S, D].
-          lengths: int32[B]; later tokens are padding, which is not attended to.
-        Returns:
-          float[B, S, D].
-        """
+        """float[B, S, D] → float[B, S, D]; tokens after `lengths`, int32[B], are padding."""
         # Computed outside the attention layer: TensorFlow sums gradients in the order of operation names,
         # and a new order would change the last bits of resumed training.
         inputs = self.sublayer_input(x, self.norm1)

@@ -75,11 +75,8 @@ class CausalConvolution(keras.layers.Layer):
     def call(
         self, x: Any, cache: Any = None, index: Any = None, starts: Any = None
     ) -> tuple[Any, Any]:
-        """Computes the sums.
+        """Computes the sums; `cache`, `index` and `starts` as for `earlier`.
 
-        Args:
-          x: float[B, T, D].
-          cache, index, starts: as for `earlier`.
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """

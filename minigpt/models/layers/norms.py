@@ -11,13 +11,7 @@ from minigpt.config import TransformerConfig
 
 
 def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
-    """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm.
-
-    Args:
-      config: the description of the transformer.
-      name: name of the layer.
-      dtype: a Keras dtype policy.
-    """
+    """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm."""
     if config.is_modern:
         norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
         norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.

@@ -7,7 +7,7 @@ from keras import ops
 
 from minigpt.config import GPTConfig
 from minigpt.models.layers.activations import ACTIVATIONS, gated
-from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.arguments import MODEL_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.attention import Attention, CausalSelfAttention, SelfAttention
 from minigpt.models.layers.dense import Dense, own_initializer
 from minigpt.models.layers.dropout import Dropout
@@ -15,7 +15,7 @@ from minigpt.models.layers.ngrams import CausalConvolution
 from minigpt.models.layers.norms import build_norm
 
 
-class Block(keras.layers.Layer):
+class Block(DescribedLayer):
     """Base class of all blocks: attention, a feed-forward network, two norms and two dropouts.
 
     With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
@@ -35,18 +35,16 @@ class Block(keras.layers.Layer):
         ff_dim: int,
         dropout_rate: float = 0.1,
         activation: str | None = None,
+        *,
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
-        kernel_initializer = kwargs.pop("kernel_initializer", "glorot_uniform")
-        output_initializer = kwargs.pop("output_initializer", None)
         kwargs |= {"embed_dim": embed_dim, "num_heads": num_heads, "ff_dim": ff_dim}
         kwargs |= {"dropout_rate": dropout_rate, "activation": activation}
+        initializers = kernel_initializer, output_initializer
         defaults = {"activation": "relu", **self.default_settings}
-        config, kwargs = split_settings(kwargs, **defaults)
-        super().__init__(**kwargs)
-        self.config = config.resolved()
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+        super().__init__(kwargs, *initializers, **defaults)
         self.build_parts()
 
     def build_parts(self) -> None:
@@ -127,17 +125,6 @@ class Block(keras.layers.Layer):
         """Computes the second sublayer with its shortcut: float[B, T, D] → float[B, T, D]."""
         output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
         return self.residual(x, self.dropout2(output, training=training), self.norm2)
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **self.config.model_dump(),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable("minigpt")

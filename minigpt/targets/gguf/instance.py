@@ -59,14 +59,9 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
 
 
 class Engine:
-    """An instance of the engine with one open file. It continues one text at a time.
+    """An instance of the engine with one open file: a portable file, or a page. It continues one text.
 
-    Args:
-      path: a portable file, or a page that `minigpt export` wrote.
-    Raises:
-      UserError: the file cannot be read, or is not a portable file.
-    Attributes:
-      current: the text that it continues, for its users.
+    `current` is the text that it continues, for its users.
     """
 
     current: object = None
@@ -145,10 +140,7 @@ class Engine:
             self._banned = tuple(settings.banned_tokens)
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
-        """Starts the continuation of a text, whose last `added` ids are new tokens.
-
-        `max_new_tokens` limits these and those that follow.
-        """
+        """Starts the continuation of a text, whose last `added` ids count as new tokens."""
         self._start("start", ids, added, max_new_tokens)
 
     def start_translation(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
@@ -199,17 +191,11 @@ class Engine:
         seed: int,
         learning_rate: float,
     ) -> Iterator[Callable[[], float]]:
-        """Learns from a text.
+        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`.
 
-        Args:
-          ids: int32[T], the tokens of the text.
-          length: tokens of a window, less than T and at most max_len.
-          batch_size, seed, learning_rate: see `PortableTextModel.learn`.
         Yields:
           A function that makes a step: it returns the mean loss of the windows before the step, in nats.
           It raises a `UserError` if the loss is not finite; the weights are those of the step before.
-        Raises:
-          UserError: there is not enough memory, or the model translates.
         """
         self._call("finish")
         self._checked(
@@ -291,12 +277,9 @@ def _matches_checksum(file: Any) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """The probabilities from which a token was chosen, those of the model: temperature 1, nothing banned.
+    """The probabilities from which a token was chosen: that of the token, and those of at most ten `ids`.
 
-    Attributes:
-      probability: that of the chosen token.
-      ids: the most probable tokens, at most 10, the most probable one first.
-      probabilities: those of `ids`.
+    They are those of the model: temperature 1, nothing banned. The most probable token is the first.
     """
 
     probability: float
@@ -330,15 +313,12 @@ class BatchEngine(Engine):
         """Starts a text in place of the one that is in a slot.
 
         Args:
-          slot, ids: the number of the slot, and the prompt.
+          slot, ids, seed: the number of the slot, the prompt, and the seed of the draws.
           settings: how the text is continued; without stop strings and beams.
-          seed: the seed of its draws.
           biases: token → what is added to its logit; -inf bans it.
           frequency_penalty: subtracted from the logit of a token for each time it was added.
           presence_penalty: subtracted from the logit of a token that was added.
           records: whether `choice` is called.
-        Raises:
-          UserError: a token is outside the vocabulary, or the text would be too long.
         """
         numbers = settings.max_new_tokens, *settings.numbers, seed
         added = {**(biases or {}), **dict.fromkeys(settings.banned_tokens, -np.inf)}
@@ -355,8 +335,7 @@ class BatchEngine(Engine):
     def step(self) -> list[int]:
         """Adds a token to each text whose prompt has been read, and reads a part of the other prompts.
 
-        Returns:
-          For each slot: the new token, `ENDED`, or `NOTHING_NEW`.
+        Returns for each slot the new token, `ENDED`, or `NOTHING_NEW`.
         """
         address = self._checked("step_batch")
         return self._view(address, 4 * self._slots).view("<i4").tolist()
@@ -371,10 +350,9 @@ class BatchEngine(Engine):
         self._call("close_slot", slot)
 
     def describe(self, ids: Sequence[int] | np.ndarray) -> list[Choice]:
-        """Returns the probabilities of the next token at each position of a text.
+        """Returns the probabilities of the next token at each position of a text, int32[T], T ≤ max_len.
 
-        Args:
-          ids: int32[T], T ≤ max_len. `probability` at the last position, which has no next token, is 0.
+        `probability` at the last position, which has no next token, is 0.
         """
         if not len(ids):
             return []

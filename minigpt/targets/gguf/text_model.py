@@ -41,12 +41,8 @@ _WINDOW = 128
 class PortableTokenizer(Vocabulary):
     """The tokenizer of a portable file. Its ids and texts are those of the tokenizer that was written.
 
-    Args:
-      engine: an engine with the file.
-      lock: held while the engine is called.
-    Attributes:
-      kind, lowercase, own_start_id, never_sampled_ids, byte_ids, lossless: as in
-        `minigpt.Tokenizer`.
+    It has the attributes kind, lowercase and lossless of `minigpt.tokenizers.base.Tokenizer`. The lock is
+    held while the engine is called.
     """
 
     def __init__(self, engine: Engine, lock: threading.RLock) -> None:
@@ -85,9 +81,7 @@ class PortableTokenizer(Vocabulary):
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token.
 
-        Raises:
-          TypeError: `text` is not a string.
-          ValueError: `text` contains half of a surrogate pair, which UTF-8 cannot represent.
+        A `ValueError` is raised for half of a surrogate pair, which UTF-8 cannot represent.
         """
         if not isinstance(text, str):
             raise TypeError(f"text should be a string. Received: {text!r}")
@@ -121,16 +115,13 @@ class PortableTokenizer(Vocabulary):
 class PortableModel(ModelWithTokenizer):
     """The common base of the models of portable files.
 
-    Args:
-      engine: an engine with the file.
-      path: the file.
     Attributes:
       tokenizer: the model's tokenizer.
       kind: "gpt" or "encoder_decoder".
       weights: how matrices are stored: "float32", "float16" or "int8".
-      max_len: the context.
-      vocab_size: V.
+      max_len, vocab_size: the context, and V.
       parameters: the number of weights.
+      learned_steps: how often the weights were changed after the export.
     """
 
     def __init__(self, engine: Engine, path: Path) -> None:
@@ -155,7 +146,6 @@ class PortableModel(ModelWithTokenizer):
 
     @property
     def learned_steps(self) -> int:
-        """The steps by which the weights were changed after the export; 0 if they were not."""
         return self._engine.key("minigpt.learned_steps") or 0
 
     @property
@@ -239,12 +229,11 @@ class PortableTextModel(PortableModel, BaseTextModel):
     def save(self, path: str | Path) -> None:
         """Writes the portable file with the weights that the model has now, whole or not at all.
 
-        Args:
-          path: the file; an existing one is replaced.
+        An existing file is replaced.
+
         Raises:
           UserError: there is not enough memory.
           OSError: the file cannot be written.
-          TypeError: `path` is not a path.
         """
         with self._lock:
             content = self._engine.file()
@@ -378,7 +367,6 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
       A `PortableTextModel`; a `PortableTranslationModel` if the model was trained on pairs.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
-      TypeError: `path` is not a path.
     """
     path = path if isinstance(path, Path) else as_path("path", path)
     engine = Engine(path)

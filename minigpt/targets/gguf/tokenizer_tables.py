@@ -20,7 +20,7 @@ from minigpt.tokenizers.word import WordTokenizer
 
 END, PADDING = "<end>", "[PAD]"
 # Flags of added tokens, with their names in tokenizer.json.
-FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
+NORMALIZED = 8  # a flag of an added token
 
 
 def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
@@ -97,12 +97,11 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
 
 def _added(tokens: Sequence[AddedToken]) -> dict[str, np.ndarray]:
     texts = [token.content.encode() for token in tokens]
-    flags = [sum(f for name, f in FLAGS.items() if getattr(t, name)) for t in tokens]
     return {
         "added": np.frombuffer(b"".join(texts), np.uint8),
         "added_ends": np.cumsum([len(text) for text in texts], dtype=np.uint32),
         "added_ids": np.array([token.id for token in tokens], np.int32),
-        "added_flags": np.array(flags, np.uint8),
+        "added_flags": np.array([NORMALIZED * token.normalized for token in tokens], np.uint8),
     }
 
 
@@ -168,9 +167,8 @@ def llama_vocabulary(tokenizer: Tokenizer) -> LlamaVocabulary | None:
     if tokenizer.lowercase:
         return None
     if isinstance(tokenizer, GPT2Tokenizer):
-        # llama.cpp does not normalize text, and has no flags of added tokens.
-        flagged = any(t.single_word or t.lstrip or t.rstrip for t in tokenizer.added)
-        return None if flagged or tokenizer.splitting != "gpt2" else _llama_gpt2(tokenizer)
+        # llama.cpp does not normalize text.
+        return _llama_gpt2(tokenizer) if tokenizer.splitting == "gpt2" else None
     if isinstance(tokenizer, BytePairTokenizer):
         return _llama_byte_pair(tokenizer)
     # llama.cpp writes a space as the character SPACE, and ends a token at NUL.

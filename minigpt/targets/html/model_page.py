@@ -15,7 +15,7 @@ from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
 from minigpt.runs.records import count, interval_lines, number, numbers, read_lines, spread
-from minigpt.runs.run import Run, known_run_corpus
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 from minigpt.targets.gguf.writing import write_checksum
@@ -43,7 +43,7 @@ def training_text(run: Run) -> str:
 
     `END_OF_DOCUMENT` stands between documents, and between the messages of dialogues.
     """
-    corpus = known_run_corpus(run)
+    corpus = open_run_corpus(run)
     if (size := corpus.train.bytes) > _MOST_TEXT:
         problem = f"its training text has {size:,} bytes; a page holds at most {_MOST_TEXT:,}"
         raise run_error(run.path, problem)

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from minigpt.config import Config, GPTConfig, SamplingConfig, load_config
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
@@ -150,7 +150,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
     shapes = {name: shape for name, (shape, _) in layout}
     with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
         LOGGER.log(level, "reading %s", folder)
-        model = build_gpt(described, vocab_size)
+        model = GPT(described, vocab_size)
         architecture.assign(model, read)
     return model, tokenizer, described
 

@@ -1,7 +1,6 @@
 """GPT-2's tokenizer and its added tokens in TensorFlow operations."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_text
@@ -26,8 +25,7 @@ class GraphAddedTokens(tf.Module):
 
     Args:
       tokens: the tokens.
-      normalize: normalizes text, in Python.
-      normalized: the same in TensorFlow: string[N] → string[N].
+      normalize: normalizes text, in Python; `normalized` in TensorFlow: string[N] → string[N].
     """
 
     def __init__(
@@ -37,26 +35,22 @@ class GraphAddedTokens(tf.Module):
         normalized: Callable[[tf.Tensor], tf.Tensor],
     ) -> None:
         super().__init__()
-        self._as_they_are = _Search({t.content: t for t in tokens if not t.normalized})
-        self._in_normalized = _Search({normalize(t.content): t for t in tokens if t.normalized})
+        self._as_they_are = _Search({t.content: t.id for t in tokens if not t.normalized})
+        self._in_normalized = _Search({normalize(t.content): t.id for t in tokens if t.normalized})
         self._normalized = normalized
 
     def ids(
         self, texts: tf.Tensor, encode: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Encodes texts; `encode` encodes the parts between added tokens.
+        """Encodes texts: string[N] → ragged int32[N, None].
 
         Args:
-          texts: string[N].
-          encode: string[M] → ragged int32[M, None].
-        Returns:
-          ragged int32[N, None].
+          encode: string[M] → ragged int32[M, None], for the parts between added tokens.
         """
         parts, ids = self._as_they_are.split(texts)
-        found = ids.flat_values
         # What is a token already is an empty text for the second search.
         again, more = self._in_normalized.split(self._normalized(parts.flat_values))
-        found = tf.maximum(tf.repeat(found, again.row_lengths()), more.flat_values)
+        found = tf.maximum(tf.repeat(ids.flat_values, again.row_lengths()), more.flat_values)
         is_token = found >= 0
         added = tf.RaggedTensor.from_row_lengths(found[is_token], tf.cast(is_token, tf.int64))
         by_part = tf.concat([encode(again.flat_values), added], axis=1)
@@ -67,100 +61,32 @@ class GraphAddedTokens(tf.Module):
 
 
 class _Search(tf.Module):
-    """Finds tokens that have the same value of `normalized`.
+    """Finds tokens that have the same value of `normalized`; `ids`: text to search for → id."""
 
-    Args:
-      tokens: text to search for → token.
-    """
-
-    def __init__(self, tokens: dict[str, AddedToken]) -> None:
+    def __init__(self, ids: dict[str, int]) -> None:
         super().__init__()
-        self._pattern = f"({alternatives(tokens)})"
-        self._tokens = list(tokens.values())
-        if tokens:
-            self._numbers = tf.lookup.StaticHashTable(
-                tf.lookup.KeyValueTensorInitializer(list(tokens), tf.range(len(tokens))), -1
-            )
+        self._pattern = f"({alternatives(ids)})" if ids else None
+        # A table cannot be empty. No token is the empty text.
+        table = {"": -1, **ids}
+        self._ids = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                list(table), list(table.values()), tf.string, tf.int32
+            ),
+            default_value=-1,
+        )
 
     def split(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits texts at the tokens.
+        """Splits string[N] at the tokens.
 
-        Args:
-          texts: string[N].
         Returns:
           ragged string[N, None]: texts and tokens alternately, in which the tokens are empty; and
           ragged int32[N, None]: their ids, -1 for texts.
         """
-        if not self._tokens:
-            parts = tf.RaggedTensor.from_row_lengths(texts, tf.ones_like(texts, tf.int64))
-            return parts, parts.with_values(tf.fill(tf.shape(texts), -1))
-        marked = tf.strings.regex_replace(texts, self._pattern, _MARK + rb"\1" + _MARK)
-        parts = tf.strings.split(marked, _MARK)
-        numbers = parts.with_values(tf.where(_is_odd(parts), self._numbers[parts.flat_values], -1))
-        if any(token.single_word for token in self._tokens):
-            parts, numbers = self._without_parts_of_words(parts, numbers)
-        texts, is_token = parts.flat_values, _is_odd(parts)
-        spaces = f"[{character_class(WHITE_SPACE)}]+"
-        for flag, offset, pattern in (
-            ("lstrip", 1, spaces + r"\z"),
-            ("rstrip", -1, r"\A" + spaces),
-        ):
-            strips = self._has(flag, _shifted(numbers.flat_values, offset, -1)) & ~is_token
-            texts = tf.where(strips, tf.strings.regex_replace(texts, pattern, ""), texts)
-        ids = tf.constant([token.id for token in self._tokens])
-        numbers_flat = numbers.flat_values
-        found = tf.where(is_token, tf.gather(ids, tf.maximum(numbers_flat, 0)), -1)
-        return parts.with_values(tf.where(is_token, "", texts)), parts.with_values(found)
-
-    def _has(self, flag: str, numbers: tf.Tensor) -> tf.Tensor:
-        flags = tf.constant([getattr(token, flag) for token in self._tokens])
-        return (numbers >= 0) & tf.gather(flags, tf.maximum(numbers, 0))
-
-    def _without_parts_of_words(
-        self, parts: tf.RaggedTensor, numbers: tf.RaggedTensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Joins tokens with `single_word` that are part of a word with the adjacent texts."""
-        texts, word = parts.flat_values, f"[{character_class(ranges('word'))}]"
-        rows = parts.value_rowids()
-
-        def neighbor(offset: int) -> tf.Tensor:
-            same_row = _shifted(rows, offset, -1) == rows
-            return tf.where(same_row, _shifted(texts, offset, ""), "")
-
-        # If the text next to a token is empty, the part beyond it is a token.
-        before = tf.strings.join([neighbor(-2), neighbor(-1)])
-        after = tf.strings.join([neighbor(1), neighbor(2)])
-        in_word = tf.strings.regex_full_match(before, f"(?s).*{word}")
-        in_word |= tf.strings.regex_full_match(after, f"(?s){word}.*")
-        flat = numbers.flat_values
-        is_kept = (flat >= 0) & ~(self._has("single_word", flat) & in_word)
-        kept = tf.cast(parts.with_values(is_kept), tf.int64)
-        lengths = 2 * tf.reduce_sum(kept, axis=1) + 1
-        starts = tf.repeat(tf.cumsum(lengths, exclusive=True), parts.row_lengths())
-        # The text or token that each part belongs to.
-        counts = kept.flat_values
-        earlier = tf.cumsum(counts, exclusive=True)
-        first = tf.gather(earlier, tf.repeat(parts.row_starts(), parts.row_lengths()))
-        place = starts + 2 * (earlier - first) + counts
-        total = tf.reduce_sum(lengths)
-        joined = tf.strings.unsorted_segment_join(texts, place, total)
-        kept_numbers = tf.math.unsorted_segment_max(tf.where(is_kept, flat, -1), place, total)
-        rows_of = tf.RaggedTensor.from_row_lengths(joined, lengths)
-        return rows_of, rows_of.with_values(kept_numbers)
-
-
-def _is_odd(parts: tf.RaggedTensor) -> tf.Tensor:
-    """Returns bool[M]: whether a part has an odd place in its row."""
-    starts = tf.repeat(parts.row_starts(), parts.row_lengths())
-    return (tf.range(tf.size(starts, tf.int64)) - starts) % 2 == 1
-
-
-def _shifted(values: tf.Tensor, offset: int, filling: Any) -> tf.Tensor:
-    """Returns for each place what is `offset` places later."""
-    padding = tf.fill([abs(offset)], tf.cast(filling, values.dtype))
-    if offset < 0:
-        return tf.concat([padding, values], 0)[:offset]
-    return tf.concat([values, padding], 0)[offset:]
+        if self._pattern:
+            texts = tf.strings.regex_replace(texts, self._pattern, _MARK + rb"\1" + _MARK)
+        parts = tf.strings.split(texts, _MARK)
+        ids = self._ids.lookup(parts.flat_values)
+        return parts.with_values(tf.where(ids < 0, parts.flat_values, "")), parts.with_values(ids)
 
 
 # RE2 has no (?!\S), and its \s is ASCII only. In the published patterns, \s+(?!\S) leaves the last white

@@ -21,13 +21,7 @@ class GraphTokenizer(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns token ids, without end tokens.
-
-        Args:
-          texts: string[B]. Invalid UTF-8 is read as U+FFFD.
-        Returns:
-          ragged int32[B, None].
-        """
+        """string[B] → ragged int32[B, None], without end tokens. Invalid UTF-8 is read as U+FFFD."""
         texts = _valid_utf8(texts)
         return self._ids(_lower(texts) if self._lowercase else texts)
 
@@ -40,10 +34,7 @@ class GraphTokenizer(tf.Module):
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Decodes like `Tokenizer.decode`, but ignores ids outside the vocabulary.
 
-        Args:
-          ids: ragged int32[B, None].
-        Returns:
-          string[B], valid UTF-8.
+        ragged int32[B, None] → string[B], valid UTF-8.
         """
         return self._decode(ids)
 
@@ -51,10 +42,7 @@ class GraphTokenizer(tf.Module):
     def continuation(self, prompt: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
         """Returns the text that new ids add, like `Tokenizer.continuation`.
 
-        Args:
-          prompt, new: ragged int32[B, None].
-        Returns:
-          string[B], valid UTF-8.
+        ragged int32[B, None], twice → string[B], valid UTF-8.
         """
         text = self._decode(tf.concat([prompt, new], axis=1))
         start = tf.strings.length(self._decode(prompt))
@@ -97,40 +85,21 @@ def _valid_utf8(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
 
+# Bytes at the end that begin a character but do not complete it, written in Latin-1. The first two bytes
+# of a character say how many follow: The Unicode Standard, table 3-7. There, 0xED is followed by up to
+# 0x9F (surrogates), but Python's decoder waits for the third byte.
+_INCOMPLETE = (
+    r"(?:[\xc2-\xf4]|\xe0[\xa0-\xbf]|[\xe1-\xef][\x80-\xbf]"
+    r"|(?:\xf0[\x90-\xbf]|[\xf1-\xf3][\x80-\xbf]|\xf4[\x80-\x8f])[\x80-\xbf]?)\z"
+)
+
+
 def _without_incomplete_character(texts: tf.Tensor) -> tf.Tensor:
-    """Drops the bytes at the end that begin a character but do not complete it.
-
-    The first two bytes of a character say how many follow: The Unicode Standard, table 3-7.
-
-    Args:
-      texts: string[B], any bytes.
-    Returns:
-      string[B], at most three bytes shorter.
-    """
-    padded = tf.strings.join(["   ", texts])
-    length = tf.strings.length(padded)
-    last = tf.strings.substr(padded, length - 3, tf.fill(tf.shape(length), 3))
-    last = tf.cast(tf.io.decode_raw(last, tf.uint8, fixed_length=3), tf.int32)
-    third, second, first = last[:, 0], last[:, 1], last[:, 2]
-
-    def begins(lead: tf.Tensor, following: tf.Tensor, longer_than: int) -> tf.Tensor:
-        low = tf.where(lead == 0xE0, 0xA0, tf.where(lead == 0xF0, 0x90, 0x80))
-        # In table 3-7, 0xED ends at 0x9F (surrogates), but Python's decoder waits for the third byte.
-        high = tf.where(lead == 0xF4, 0x8F, 0xBF)
-        lowest_lead = {2: 0xE0, 3: 0xF0}[longer_than]
-        return (lead >= lowest_lead) & (lead <= 0xF4) & (following >= low) & (following <= high)
-
-    incomplete = tf.where(
-        (first >= 0xC2) & (first <= 0xF4),
-        1,
-        tf.where(
-            begins(second, first, 2),
-            2,
-            tf.where(begins(third, second, 3) & (first >= 0x80) & (first <= 0xBF), 3, 0),
-        ),
-    )
-    start = tf.zeros_like(incomplete)
-    return tf.strings.substr(texts, start, tf.strings.length(texts) - incomplete)
+    """Drops the bytes of an incomplete character at the end of string[B], of any bytes."""
+    bytes_as_characters = tf.strings.unicode_transcode(texts, "ISO-8859-1", "UTF-8")
+    complete = tf.strings.regex_replace(bytes_as_characters, _INCOMPLETE, "")
+    length = tf.strings.length(complete, unit="UTF8_CHAR")
+    return tf.strings.substr(texts, tf.zeros_like(length), length)
 
 
 def cut_at_stop(texts: tf.Tensor, stops: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

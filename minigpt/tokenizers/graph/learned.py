@@ -66,10 +66,8 @@ class CharacterGraph(GraphTokenizer):
 
 
 def _utf8(code_points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the UTF-8 bytes of characters: The Unicode Standard, table 3-6.
+    """Returns the UTF-8 bytes of characters int32[N]: The Unicode Standard, table 3-6.
 
-    Args:
-      code_points: int32[N].
     Returns:
       int32[N, 4], padded with any bytes; and int32[N], the numbers of bytes.
     """

@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from minigpt.config import PairsConfig
@@ -17,7 +18,6 @@ from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.training.console import counted
 from minigpt.training.progress import Display
-from minigpt.training.samples import TranslationSamples
 from minigpt.training.tasks.task import Batch, Samples, Task
 
 # BLEU after an epoch is computed on the first held-out pairs, at most this many.
@@ -114,9 +114,25 @@ class Translation(Task):
         }
 
     def samples(self, model: EncoderDecoder, display: Display) -> Samples:
-        return TranslationSamples(
-            self.evaluator, self.config.sampling.translations, display.show_translations
-        ).write
+        """Returns what translates some sentences greedily, evenly spread over the held-out text."""
+        evaluator, number = self.evaluator, self.config.sampling.translations
+        fitting = evaluator.indices
+        # The middles of equal parts.
+        places = (np.arange(number) + 0.5) * len(fitting) / max(1, number)
+        indices = fitting[np.unique(places.astype(np.int64))]
+
+        def write(epoch: float) -> list[dict[str, Any]]:
+            if not len(indices):
+                return []
+            translate = evaluator.sources, evaluator.references, evaluator.translations
+            rows = list(zip(*(texts(indices) for texts in translate), strict=True))
+            display.show_translations(rows)
+            return [
+                {"epoch": epoch, "source": source, "reference": reference, "text": text}
+                for source, reference, text in rows
+            ]
+
+        return write
 
     def final_scores(self, model: EncoderDecoder) -> dict[str, Any]:
         """Returns BLEU on all held-out pairs: `pairs`, `greedy_bleu` and, with beams, `beam_bleu`."""

@@ -180,7 +180,7 @@ def write_state(run: Run, step: int, epoch: int) -> dict[str, str]:
         step=step,
         epoch=epoch,
         batch=0,
-        clock=ClockState(),
+        clock=ClockState(batches=0, seconds=0.0, epoch_step=0, beside_a_step=0.0),
         given_plan=[],
         plan=[],
         best=Best(val_loss=1.0, epoch=epoch, checkpoint=name),

@@ -21,16 +21,13 @@ def test_sinusoid_equals_its_formula(embed_dim):
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary"])
-@pytest.mark.parametrize("jit", [False, True])
-def test_a_sequence_longer_than_max_len_is_refused(position, jit):
+def test_a_sequence_longer_than_max_len_is_refused(position):
     layer = TokenAndPositionEmbedding(3, 7, 4, position=position)
     with pytest.raises(ValueError, match="max_len = 3"):
         layer(np.zeros((1, 4), "int32"))
     ids = np.array([[3, 1, 4], [1, 5, 6]], "int32")
-    graph = tf.function(
-        layer, jit_compile=jit, input_signature=[tf.TensorSpec([None, None], tf.int32)]
-    )
+    graph = tf.function(layer, input_signature=[tf.TensorSpec([None, None], tf.int32)])
     for length in range(1, 4):
         np.testing.assert_allclose(graph(ids[:, :length]), layer(ids[:, :length]), rtol=1e-6)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_len(_is_| = )3"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_len = 3"):
         graph(np.zeros((2, 4), "int32"))

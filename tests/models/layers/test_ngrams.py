@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minigpt.config import GPTConfig
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
 from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding
 from minigpt.models.layers.transformer_block import TransformerBlock
 from minigpt.models.lora import enable_lora
@@ -48,7 +48,7 @@ def test_the_row_of_an_ngram_depends_on_all_its_tokens_and_on_nothing_before(row
 
 
 def test_values_are_mixed_with_those_of_the_first_block():
-    model = build_gpt(GPTConfig(max_len=6, embed_dim=8, num_layers=3, value_residual=True), 9)
+    model = GPT(GPTConfig(max_len=6, embed_dim=8, num_layers=3, value_residual=True), 9)
     mixes = [weight for weight in model.weights if "value_mix" in weight.path]
     assert [float(mix.numpy()) for mix in mixes] == [0.5, 0.5]
     model.set_weights([w + draw.normal(0, 0.3, w.shape) for w in model.get_weights()])
@@ -72,8 +72,8 @@ def test_values_are_mixed_with_those_of_the_first_block():
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_ids_in_a_cache_stay_exact_in_mixed_precision(precision):
     """The row of an n-gram depends on ids that bfloat16 would round."""
-    model = build_gpt(
-        GPTConfig(max_len=8, embed_dim=8, ngrams=[2, 3], convolution=4), 999, precision
+    model = GPT(
+        GPTConfig(max_len=8, embed_dim=8, ngrams=[2, 3], convolution=4), 999, dtype=precision
     )
     model.ngram_embedding.table.assign(draw.normal(size=model.ngram_embedding.table.shape))
     ids = draw.integers(500, 999, (2, 8)).astype("int32")
@@ -88,7 +88,7 @@ def test_ids_in_a_cache_stay_exact_in_mixed_precision(precision):
 
 def test_lora_trains_no_part_of_them():
     additions = {"value_residual": True, "convolution": 4, "ngrams": [2]}
-    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
+    model = GPT(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
     enable_lora(model, 2)
     assert {weight.name for weight in model.trainable_weights} == {
         "lora_kernel_a",

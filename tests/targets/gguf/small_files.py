@@ -28,8 +28,8 @@ def gpt2_tokenizer() -> GPT2Tokenizer:
     encoder |= {first + second: 256 + i for i, (first, second) in enumerate(merges)}
     added = [
         AddedToken(261, "<end>", special=True),
-        AddedToken(262, "<a>", lstrip=True, rstrip=True, normalized=True),
-        AddedToken(263, "<ab>", single_word=True),
+        AddedToken(262, "<a>", normalized=True),
+        AddedToken(263, "<ab>"),
     ]
     special = {token.content: token.id for token in added}
     # One id more than tokens.

@@ -272,7 +272,7 @@ def test_the_training_text_of_dialogues(monkeypatch):
     parts = [[*ids, tokenizer.end_id] for ids in tokenizer.encode_dialogues(dialogues)]
     part = SimpleNamespace(ids=np.concatenate(parts), bytes=0)
     corpus = SimpleNamespace(train=part, tokenizer=tokenizer)
-    monkeypatch.setattr(model_page, "known_run_corpus", lambda run: corpus)
+    monkeypatch.setattr(model_page, "open_run_corpus", lambda run: corpus)
     text = model_page.training_text(SimpleNamespace())
     assert text.split(model_page.END_OF_DOCUMENT) == ["Be Ana.", *texts, *texts[:2]]
 

@@ -10,7 +10,7 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.targets.huggingface.folders import import_run, read_folder
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
@@ -47,7 +47,7 @@ def chatml_tokenizer(splitting: str = "gpt2", end: int = 2) -> GPT2Tokenizer:
 def folder_with(template: str | None, folder: Path, splitting="gpt2", end: int = 2) -> Path:
     tokenizer = chatml_tokenizer(splitting, end)
     kind = {"gpt2": {"block": "pre_norm", "activation": "gelu_tanh"}, "qwen2": {"block": "modern"}}
-    model = build_gpt(GPTConfig(**SIZES, **kind[splitting]), tokenizer.vocab_size)
+    model = GPT(GPTConfig(**SIZES, **kind[splitting]), tokenizer.vocab_size)
     draw = np.random.default_rng(3)
     for variable in model.trainable_variables:
         if len(variable.shape) > 1:

@@ -7,7 +7,7 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.models import GPT, build_gpt
+from minigpt.models import GPT
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.targets.targets import target_named
@@ -30,7 +30,7 @@ def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
 
 def random_gpt(vocab_size: int, **changes) -> GPT:
     sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
-    model = build_gpt(GPTConfig(**{"block": "pre_norm", **sizes, **changes}), vocab_size)
+    model = GPT(GPTConfig(**{"block": "pre_norm", **sizes, **changes}), vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))

@@ -92,9 +92,8 @@ def then(change: Callable[..., None], *arguments, **settings) -> Callable[[Path]
 
 CHAT = (("<user>", {}), ("<bot>", {}))
 FLAGGED = (
-    ("<user>", {"rstrip": True}),
-    ("<bot>", {"lstrip": True, "rstrip": True, "special": True}),
-    ("word", {"single_word": True}),
+    ("<user>", {"normalized": False}),
+    ("<bot>", {"special": True}),
 )
 # Name → arguments of `write`, and what is changed afterwards.
 WORKING: dict[str, tuple[dict, Callable[[Path], None] | None]] = {

@@ -6,6 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 
+from minigpt.errors import UserError
 from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.tokenizers.base import Tokenizer
@@ -33,11 +34,7 @@ FLAGGED = {
     "<user>": {},
     "<bot>": {"special": True},
     "<bot><x>": {},
-    "<ls>": {"lstrip": True, "special": True},
-    "<rs>": {"rstrip": True},
-    "<both>": {"lstrip": True, "rstrip": True, "normalized": False},
-    "<sw>": {"single_word": True},
-    "word": {"single_word": True, "normalized": False},
+    "word": {},
     "ord": {"normalized": False},
     "ab c": {},
     "\n\n": {"normalized": False},
@@ -121,7 +118,6 @@ def test_added_tokens_with_every_flag(name, qwen3, tmp_path):
 
 
 def test_added_tokens_in_llama(tmp_path):
-    """What llama.cpp does not have makes it a file of minigpt only; the engine has it all."""
     theirs = gpt2_tokenizer()
     add(theirs, ["<user>"])
     add(theirs, ["<pad>"], special=True)
@@ -129,6 +125,6 @@ def test_added_tokens_in_llama(tmp_path):
     assert vocabulary is not None
     assert vocabulary.tokens[-3:] == [END, "<user>", "<pad>"]
     assert [kind.name for kind in vocabulary.types[-3:]] == ["CONTROL", "USER_DEFINED", "CONTROL"]
-    for content, flags in FLAGGED.items():
-        add(theirs, [content], **flags)
-    assert llama_vocabulary(imported(theirs, tmp_path / "folder")) is None
+    add(theirs, ["<mask>"], lstrip=True)
+    with pytest.raises(UserError, match="<mask>"):
+        imported(theirs, tmp_path / "folder")

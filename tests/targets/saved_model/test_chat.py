@@ -5,7 +5,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.targets.huggingface.chat_template import chat_format
 from minigpt.targets.opened_keras import opened_keras
 from minigpt.targets.saved_model.modules import build_text_module
@@ -38,7 +38,7 @@ def columns(messages):
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word", "gpt2"])
 def test_the_ids_are_those_of_encode_dialogues(kind):
     tokenizer = tokenizer_of(kind)
-    module = build_text_module(build_gpt(GPTConfig(**SIZES), tokenizer.vocab_size), tokenizer)
+    module = build_text_module(GPT(GPTConfig(**SIZES), tokenizer.vocab_size), tokenizer)
     for question in QUESTIONS:
         asked = {"role": "user", "content": question}
         for messages in (TURNS, TURNS[:2], TURNS[1:], [asked], [*TURNS[:3], asked]):

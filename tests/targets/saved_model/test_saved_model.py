@@ -13,7 +13,7 @@ import minigpt
 from minigpt.app import export_run
 from minigpt.config import GPTConfig
 from minigpt.errors import UserError
-from minigpt.models import build_gpt
+from minigpt.models import GPT
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.kinds import learn_tokenizer
@@ -219,7 +219,7 @@ def test_another_tokenizer(tmp_path, without_xla):
     settings = tokenizer_config(kind="word", vocab_size=13, lowercase=True)
     tokenizer = learn_tokenizer([tiny_text(50)], settings)
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
-    model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
+    model = GPT(GPTConfig(**sizes), tokenizer.vocab_size)
     build_text_module(model, tokenizer).save(tmp_path)
     served = tf.saved_model.load(str(tmp_path)).signatures
     prompts = ["ANA sat", "", "unseen ż"]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import minigpt
-from minigpt.corpus.token_store import open_corpus
+from minigpt.runs.run import open_run_corpus
 from minigpt.tokenizers.chat_format import answers
 from tests.conftest import tiny_settings
 from tests.run_files import records
@@ -27,7 +27,7 @@ def chat_settings(file, **sections) -> dict:
 
 def test_the_loss_is_that_of_the_answers_one_dialogue_after_the_other(chat_run):
     model, tokenizer = chat_run.load_model(), chat_run.load_tokenizer()
-    corpus = open_corpus(chat_run.config.data, chat_run.config.tokenizer)
+    corpus = open_run_corpus(chat_run)
     chat = tokenizer.chat
     ids = np.asarray(corpus.val.ids)
     # Dialogues end with an end token of their own, after that of the last answer.

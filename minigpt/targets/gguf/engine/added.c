@@ -22,29 +22,6 @@ static uint32_t token_at(const AddedTokens *added, Text text, uint32_t at, uint8
     return found;
 }
 
-/* Returns the number of bytes of the character before a place, which is not the start of the text. */
-static uint32_t size_before(Text text, uint32_t at)
-{
-    uint32_t size = 1;
-    while ((text.bytes[at - size] & 0xC0) == 0x80)
-        size++;
-    return size;
-}
-
-static bool is_word_at(Text text, uint32_t at)
-{
-    uint32_t character;
-    read_character(text.bytes + at, &character);
-    return is_in(WORD_PART, character);
-}
-
-static bool is_space_at(Text text, uint32_t at)
-{
-    uint32_t character;
-    read_character(text.bytes + at, &character);
-    return is_space(character);
-}
-
 static bool split(const Tokenizer *tokenizer, Text text, uint8_t normalized, EncodeWords encode_words, Encoded *encoded)
 {
     const AddedTokens *added = &tokenizer->added;
@@ -56,28 +33,14 @@ static bool split(const Tokenizer *tokenizer, Text text, uint8_t normalized, Enc
             at++;
             continue;
         }
-        uint32_t start = at, stop = at;
-        uint8_t flags = 0;
-        if (!is_end) {
-            stop += added->ends[token] - added_start(added, token);
-            flags = added->flags[token];
-        }
-        at = is_end ? at + 1 : stop;
-        if (flags & SINGLE_WORD
-            && ((start && is_word_at(text, start - size_before(text, start))) || (stop < text.size && is_word_at(text, stop))))
-            continue;
-        while (flags & LSTRIP && start > end && is_space_at(text, start - size_before(text, start)))
-            start -= size_before(text, start);
-        uint32_t character;
-        while (flags & RSTRIP && stop < text.size && is_space_at(text, stop))
-            stop += read_character(text.bytes + stop, &character);
-        Text before = {text.bytes + end, start - end};
-        if (start > end && !(normalized ? encode_words(tokenizer, before, encoded)
+        Text before = {text.bytes + end, at - end};
+        if (before.size && !(normalized ? encode_words(tokenizer, before, encoded)
                                         : split(tokenizer, before, NORMALIZED, encode_words, encoded)))
             return false;
-        if (!is_end)
-            encoded->ids[encoded->count++] = added->ids[token];
-        end = stop;
+        if (is_end)
+            return true;
+        encoded->ids[encoded->count++] = added->ids[token];
+        end = at += added->ends[token] - added_start(added, token);
     }
     return true;
 }

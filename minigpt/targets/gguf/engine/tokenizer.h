@@ -6,15 +6,15 @@
 
 typedef enum { BYTE_PAIR, CHARACTER, WORD, GPT2 } TokenizerKind;
 
-/* Flags of an added token. */
-enum { SINGLE_WORD = 1, LSTRIP = 2, RSTRIP = 4, NORMALIZED = 8 };
+/* The flag of an added token that is found after all tokens without it. */
+enum { NORMALIZED = 8 };
 
 /* Tokens that are found in a text before the rest of it is split into words. */
 typedef struct {
     const uint8_t *texts;    /* the bytes of all of them; none is empty */
     const uint32_t *ends;    /* [count], ascending */
     const int32_t *ids;      /* [count] */
-    const uint8_t *flags;    /* [count] */
+    const uint8_t *flags;    /* [count], 0 or NORMALIZED */
     uint32_t count;
 } AddedTokens;
 

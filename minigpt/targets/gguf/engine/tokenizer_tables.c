@@ -16,7 +16,8 @@ static bool read_added(AddedTokens *added, const Gguf *file, uint32_t vocab_size
         return false;
     bool fits = ids == added->count && flags == added->count && added->count && added->ends[added->count - 1] == size;
     for (uint32_t i = 0, start = 0; fits && i < added->count; start = added->ends[i++])
-        fits = start < added->ends[i] && added->ids[i] >= 0 && (uint32_t)added->ids[i] < vocab_size;
+        fits = start < added->ends[i] && added->ids[i] >= 0 && (uint32_t)added->ids[i] < vocab_size
+            && !(added->flags[i] & ~NORMALIZED);
     return fits || fail("the tables of minigpt.tokenizer.added do not fit together", NULL);
 }
 

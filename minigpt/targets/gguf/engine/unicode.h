@@ -15,9 +15,9 @@ bool is_utf8(Text text);
 /* Reads the character at the start of valid UTF-8 and returns the number of its bytes. */
 uint32_t read_character(const uint8_t *bytes, uint32_t *character);
 
-/* The general categories L and N, the two categories P and S together, the two classes that decide which form of a small
-   sigma is written, and what is part of a word beside an added token. The ranges in unicode_ranges.h have this order. */
-typedef enum { LETTER, NUMBER, MARK, CASED, IGNORABLE, WORD_PART, CLASS_COUNT } CharacterClass;
+/* The general categories L and N, the two categories P and S together, and the two classes that decide which form of a small
+   sigma is written. The ranges in unicode_ranges.h have this order. */
+typedef enum { LETTER, NUMBER, MARK, CASED, IGNORABLE, CLASS_COUNT } CharacterClass;
 
 bool is_in(CharacterClass class, uint32_t character);
 

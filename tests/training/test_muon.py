@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.training.optimizers.updates import Muon
+from minigpt.training.optimizers import Muon
 
 
 def newton_schulz(x: np.ndarray, steps: int) -> np.ndarray:

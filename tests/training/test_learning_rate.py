@@ -7,7 +7,7 @@ import pytest
 from minigpt.config import load_config
 from minigpt.models import GPT
 from minigpt.training.clock import StepLimits
-from minigpt.training.optimizers.build import build_optimizer, learning_rate
+from minigpt.training.optimizers import build_optimizer, learning_rate
 
 DECAYING = ["linear", "cosine", "wsd"]
 
