@@ -223,23 +223,17 @@ def open_weights(
             shapes[HEAD] = shapes[architecture.tokens]
         found = {name: tuple(each.get_shape()) for name, each in tensors.items()}
         problems = [
-            f"{folder}: {name}: has the shape {_shown(found, name)}; should be {_shown(shapes, name)}"
+            f"{folder}: {name}: has the shape {found.get(name)}; should be {shapes.get(name)}"
             for name in sorted(shapes.keys() | found.keys())
             if shapes.get(name) != found.get(name)
         ]
-        if more := len(problems[MAX_PROBLEMS:]):
-            problems[MAX_PROBLEMS:] = [f"{folder}: {more} more tensors are missing or wrong"]
         if problems:
-            raise UserError(*problems)
+            raise UserError(*problems[:MAX_PROBLEMS])
         if HEAD in shapes.keys() - expected.keys():
             tokens = architecture.tokens
             if not np.array_equal(read(HEAD), read(tokens)):
                 raise UserError(f"{folder}: {HEAD}: differs from {tokens}, to which it is tied")
         yield read
-
-
-def _shown(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
-    return str(list(shapes[name])) if name in shapes else "of no tensor"
 
 
 def _files(folder: Path) -> list[Path]:
