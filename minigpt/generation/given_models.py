@@ -51,7 +51,6 @@ def build_decoder(
     model: keras.Model,
     tokenizer: Vocabulary,
     max_len: int | None = None,
-    output: int | str | None = None,
 ) -> Decoder:
     """Builds the decoder of a language model.
 
@@ -60,13 +59,12 @@ def build_decoder(
     the newest token is padding.
 
     Args:
-      model: maps token ids int[B, T] to logits float[B, T, V].
+      model: maps token ids int[B, T] to logits float[B, T, V], the first output of this form with V at
+        least the vocabulary size.
       tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary, which may be
         empty if its size is not known.
       max_len: the maximum number of tokens that the model reads; by default the length of its input if
         that is fixed, else the length it was built with, else 64.
-      output: the logits among several outputs, as an index or a name; by default the first output
-        float[B, T, V] with V at least the vocabulary size.
     Raises:
       ValueError: the model does not do this; the message says what is wrong.
     """
@@ -74,17 +72,15 @@ def build_decoder(
     if isinstance(model, GPT):
         # Compiled with XLA, unless the model is compiled for training without it.
         step_model = CachedGPT(model, not model.compiled or model.jit_compile)
-        if model.vocab_size < tokenizer.vocab_size or output not in (None, 0, -1):
-            raise _refusal(f"it has one output, with V = {model.vocab_size}")
+        if model.vocab_size < tokenizer.vocab_size:
+            raise _refusal(f"V = {model.vocab_size}")
     else:
-        step_model = _uncached(model, tokenizer, max_len, output)
+        step_model = _uncached(model, tokenizer, max_len)
     unused_ids = range(tokenizer.vocab_size or step_model.vocab_size, step_model.vocab_size)
     return Decoder(step_model, tokenizer.end_id, [*tokenizer.never_sampled_ids, *unused_ids])
 
 
-def _uncached(
-    model: keras.Model, tokenizer: Vocabulary, max_len: int | None, output: int | str | None
-) -> UncachedModel:
+def _uncached(model: keras.Model, tokenizer: Vocabulary, max_len: int | None) -> UncachedModel:
     fixed_len = _length(getattr(model, "input_shape", None))
     built_len = _length(model.get_build_config().get("input_shape")) if model.built else None
     length = fixed_len or max_len or built_len or DEFAULT_MAX_LEN
@@ -96,21 +92,17 @@ def _uncached(
     except Exception as error:  # The model's layers may raise any exception.
         raise _refusal(f"it cannot be called on int32[2, {length}]; see max_len") from error
     found: Any = {None: outputs}
-    if isinstance(outputs, dict):
-        found = outputs
-    elif isinstance(outputs, list | tuple):
-        found = dict(enumerate(outputs))
-        names = list(getattr(model, "output_names", ()))
-        output = names.index(output) if output in names else output
-        output = output + len(outputs) if isinstance(output, int) and output < 0 else output
-    for key, logits in found.items():
-        is_shaped = len(logits.shape) == 3 and logits.shape[2] >= tokenizer.vocab_size
-        if output in (None, key) and is_shaped and keras.backend.is_float_dtype(logits.dtype):
-            break
-    else:
-        gives = [f"{x.dtype.name}{list(x.shape)}" for x in tf.nest.flatten(outputs)]
-        wanted = "" if output is None else f" with output={output!r}"
-        raise _refusal(f"int32[2, {length}] gives {', '.join(gives)}{wanted}")
+    if isinstance(outputs, dict | list | tuple):
+        found = outputs if isinstance(outputs, dict) else dict(enumerate(outputs))
+    fitting = [
+        key
+        for key, x in found.items()
+        if len(x.shape) == 3 and x.shape[2] >= tokenizer.vocab_size and "float" in x.dtype.name
+    ]
+    if not fitting:
+        gives = [f"{x.dtype.name}{list(x.shape)}" for x in found.values()]
+        raise _refusal(f"int32[2, {length}] gives {', '.join(gives)}")
+    logits = found[fitting[0]]
     values = keras.ops.convert_to_numpy(keras.ops.cast(logits, "float32"))
     if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
         raise _refusal("its output holds probabilities; remove the softmax")
@@ -120,7 +112,7 @@ def _uncached(
             "The logits of the model depend on later tokens, so it cannot generate text: its attention "
             "should be causal"
         )
-    return UncachedModel(model, logits.shape[2], length, fixed_len is not None, key)
+    return UncachedModel(model, logits.shape[2], length, fixed_len is not None, fitting[0])
 
 
 def _length(shape: Any) -> int | None:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from numbers import Integral
 from typing import Any
 
-import keras
 import numpy as np
 
 from minigpt.generation.base_models import Prompt, as_list, check_prompt
@@ -16,33 +15,18 @@ UNKNOWN = "[UNK]"
 # The end token of a vocabulary that has none: no id is equal to it.
 NO_END = -1
 
-# Names of attributes or methods in minigpt's documentation, in transformers, sentencepiece and others.
-_SIZE = ("__len__", "vocab_size", "n_vocab", "vocabulary_size", "get_vocab_size")
-_END = ("end_id", "eos_token_id", "eos_id", "eot_token", "sep_token_id")
-_START = ("bos_token_id", "bos_id", "cls_token_id")
-_PADDING = ("pad_token_id", "pad_id")
-_OTHERS = ("unk_token_id", "unk_id", "mask_token_id")
-
 
 class WordList(Vocabulary):
     """A list of words, as `keras.layers.TextVectorization.get_vocabulary()` returns it.
 
-    It has no end token.
-
-    Args:
-      words: the word of each id. "" stands for padding and for ids without a word; neither these nor
-        "[UNK]" are ever drawn.
-      layer: the adapted layer that has these words, which then encodes texts. Without it, text is the
-        words joined by spaces.
-    Raises:
-      ValueError: there is no word.
+    Text is the words joined by spaces. "" stands for padding and for ids without a word; neither these nor
+    "[UNK]" are ever drawn. There is no end token. A `ValueError` is raised if there is no word.
     """
 
     end_id = NO_END
+    separator = b" "
 
-    def __init__(
-        self, words: Sequence[str], layer: keras.layers.TextVectorization | None = None
-    ) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         super().__init__([word.encode() for word in words])
         self.never_sampled_ids = tuple(i for i, w in enumerate(words) if w in ("", UNKNOWN))
         if len(self.never_sampled_ids) == len(words):
@@ -52,21 +36,12 @@ class WordList(Vocabulary):
         self.padding_id = None if words[0] else 0
         self._ids = {word: i for i, word in reversed(list(enumerate(words))) if word}
         self.unknown_id = self._ids.get(UNKNOWN)
-        config = layer.get_config() if layer else {}
-        # A class variable of our own tokenizers.
-        self.separator = b"" if config.get("split") == "character" else b" "  # type: ignore[misc]
-        # Without `output_sequence_length`, which pads prompts and cuts long ones.
-        kept = {name: config.get(name) for name in ("standardize", "split", "ngrams", "encoding")}
-        self._layer = layer and keras.layers.TextVectorization(**kept, vocabulary=words)
 
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the ids of the words; padding for an empty text.
 
-        Raises:
-          ValueError: a word is not in the list, nor is "[UNK]"; or there is no padding.
+        A `ValueError` is raised if a word is not in the list, nor is "[UNK]"; or if there is no padding.
         """
-        if self._layer:
-            return _started(np.asarray(self._layer([text]))[0], self.padding_id)
         ids = [self._ids.get(word, self.unknown_id) for word in text.split()]
         if None in ids:
             problem = f"is not in the vocabulary, which has no {UNKNOWN!r} either"
@@ -77,10 +52,8 @@ class WordList(Vocabulary):
 class GivenTokenizer(Vocabulary):
     """Any object with the methods `encode`, text to token ids, and `decode`, token ids to text.
 
-    Args:
-      tokenizer: the object. If it has them, these attributes or methods are used: the number of ids
-        (`vocab_size`; or its length), the end token (`end_id`), and ids that are never drawn
-        (`never_sampled_ids`), or what transformers and sentencepiece call them.
+    If it has them, these attributes are used: `vocab_size`, the number of ids; `end_id`, which ends a text
+    and begins an empty one; `never_sampled_ids`, which are never drawn.
     """
 
     unknown_id = None
@@ -89,16 +62,9 @@ class GivenTokenizer(Vocabulary):
         self._tokenizer = tokenizer
         # The bytes of a token are unknown. With one each, stop strings are found in the text of the
         # newest tokens.
-        super().__init__([b"?"] * (_number(tokenizer, _SIZE) or 0))
-        end, start, padding = (_number(tokenizer, names) for names in (_END, _START, _PADDING))
-        self.end_id = NO_END if end is None else end
-        self._start_id = next((i for i in (start, end, padding) if i is not None), None)
-        others = [_number(tokenizer, (name,)) for name in _OTHERS]
-        given = getattr(tokenizer, "never_sampled_ids", ())
-        never = {int(i) for i in (start, padding, *others, *given) if i is not None}
-        self.never_sampled_ids = tuple(sorted(never - {self.end_id}))
-        # They begin and end texts, and are not part of them.
-        self._marks = {start, padding, end}
+        super().__init__([b"?"] * getattr(tokenizer, "vocab_size", 0))
+        self.end_id = getattr(tokenizer, "end_id", NO_END)
+        self.never_sampled_ids = tuple(getattr(tokenizer, "never_sampled_ids", ()))
 
     def fit_size(self, vocab_size: int) -> None:
         """Takes the number of ids from the model if the object does not tell it."""
@@ -108,14 +74,11 @@ class GivenTokenizer(Vocabulary):
             self.pieces = (b"?",) * vocab_size
 
     def encode(self, text: str) -> np.ndarray:
-        """Returns int32[T], the ids that the object gives; for an empty text the token before a text."""
-        encoded = self._tokenizer.encode(text)
-        # The `tokenizers` library returns an `Encoding`.
-        ids = np.asarray(getattr(encoded, "ids", encoded))
-        return _started(ids.reshape(-1), self._start_id)
+        ids = np.asarray(self._tokenizer.encode(text)).reshape(-1)
+        return _started(ids, None if self.end_id == NO_END else self.end_id)
 
     def decode_valid(self, ids: Iterable[int]) -> str:
-        ids = [int(i) for i in ids if i not in self._marks]
+        ids = [int(i) for i in ids if i != self.end_id]
         # The next token may complete the character.
         return self._tokenizer.decode(ids).rstrip("\ufffd") if ids else ""
 
@@ -123,8 +86,8 @@ class GivenTokenizer(Vocabulary):
 def as_tokenizer(name: str, value: Any) -> Vocabulary:
     """Returns the tokenizer that the argument `name` holds.
 
-    `value` is a tokenizer of minigpt, a list of words, a dictionary from ids to words, a
-    `TextVectorization` layer, or an object with `encode` and `decode`.
+    `value` is a tokenizer of minigpt, a list of words, a dictionary from ids to words, or an object with
+    `encode` and `decode`.
 
     Raises:
       TypeError: it is none of these.
@@ -134,8 +97,6 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
         return value
     if callable(getattr(value, "encode", None)) and callable(getattr(value, "decode", None)):
         return GivenTokenizer(value)
-    if isinstance(value, keras.layers.TextVectorization):
-        return WordList(value.get_vocabulary(), value)
     words = as_list(value)
     with suppress(TypeError, ValueError):
         if isinstance(value, Mapping):
@@ -146,9 +107,9 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
         if all(isinstance(word, str) for word in words):
             return WordList(words)
     raise TypeError(
-        f"`{name}` must be a list of words, a dictionary from ids to words, a TextVectorization layer, or "
-        "a tokenizer with the methods `encode` and `decode` (docs/python-api.md shows how to wrap others). "
-        f"Received: {reprlib.repr(value)}"
+        f"`{name}` must be a list of words, such as `TextVectorization.get_vocabulary()`, a dictionary "
+        "from ids to words, or a tokenizer with `encode` and `decode` (docs/python-api.md shows "
+        f"how to wrap others). Received: {reprlib.repr(value)}"
     )
 
 
@@ -196,14 +157,3 @@ def _started(ids: Any, start_id: int | None) -> np.ndarray:
     if len(ids) == 0 and start_id is None:
         raise ValueError("an empty text has no token that a model could read; give at least one")
     return np.asarray(ids if len(ids) else [start_id]).astype(np.int32)
-
-
-def _number(tokenizer: Any, names: Iterable[str]) -> int | None:
-    """Returns the first number from 0 on that an attribute or method with one of these names gives."""
-    for name in names:
-        value = getattr(tokenizer, name, None)
-        with suppress(TypeError, ValueError):
-            number = int(value() if callable(value) else value)  # type: ignore[arg-type]
-            if number >= 0:
-                return number
-    return None

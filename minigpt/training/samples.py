@@ -45,8 +45,8 @@ class TextGenerator(keras.callbacks.Callback):
         texts. If it is empty, a new text starts.
       index_to_word, tokenizer: the model's vocabulary: a list of words, as
         `TextVectorization.get_vocabulary()` returns it; a dictionary from ids to words; a
-        `TextVectorization` layer; a `minigpt.Tokenizer`; or any object with the methods `encode`, text to
-        token ids, and `decode`, token ids to text. With a list of words, text is split at white space.
+        `minigpt.Tokenizer`; or any object with the methods `encode`, text to token ids, and `decode`, token
+        ids to text. With a list of words, text is split at white space.
       top_k: draw from the k most likely tokens; 0 for no limit.
       print_every: epochs between two calls.
       temperature: 0 is greedy.
@@ -54,8 +54,6 @@ class TextGenerator(keras.callbacks.Callback):
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
       max_len: the context of a model without a fixed one; see `build_decoder`.
-      output: the logits of a model with several outputs, as an index or a name; by default the first
-        output whose last axis is at least as long as the vocabulary.
       **settings: other settings of `[sampling]`, such as top_p, with the defaults of their table,
         `minigpt.config.sampling.SETTINGS` and docs/settings.md.
     Raises:
@@ -90,7 +88,6 @@ class TextGenerator(keras.callbacks.Callback):
         record: Record | None = None,
         *,
         max_len: int | None = None,
-        output: int | str | None = None,
         **settings: Any,
     ) -> None:
         self.tokenizer: Vocabulary = as_tokenizer("tokenizer", tokenizer)
@@ -100,7 +97,7 @@ class TextGenerator(keras.callbacks.Callback):
         self.sampling = settings_of({**named, **settings})
         self.seed, self.print_every = self.sampling.seed, self.sampling.print_every
         self.show, self.record = show or _print, record
-        self.max_len, self.output = max_len, output
+        self.max_len = max_len
         self._decoder: Decoder | None = None
         self._decoded_model: keras.Model | None = None
 
@@ -117,14 +114,13 @@ class TextGenerator(keras.callbacks.Callback):
         show: Show | None = None,
         record: Record | None = None,
         max_len: int | None = None,
-        output: int | str | None = None,
         **settings: Any,
     ) -> None:
         tokenizer = as_tokenizer("index_to_word", index_to_word)
         # The tutorial's argument is one list of ids, ours is a list of prompts.
         prompts = as_list(start_tokens)
         prompts = as_prompts("start_tokens", [[]] if prompts == [] else prompts, tokenizer)
-        how: dict[str, Any] = {"max_len": max_len, "output": output, "record": record}
+        how: dict[str, Any] = {"max_len": max_len, "record": record}
         how |= {"temperature": temperature, "seed": seed, "print_every": print_every, **settings}
         show = show or _print_text
         self._from_tokenizer(tokenizer, prompts, max_tokens, top_k, show=show, **how)
@@ -135,7 +131,7 @@ class TextGenerator(keras.callbacks.Callback):
 
     def _build_decoder(self) -> Decoder:
         if self._decoder is None or self._decoded_model is not self.model:
-            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len, self.output)
+            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
             if isinstance(self.tokenizer, GivenTokenizer):
                 self.tokenizer.fit_size(self._decoder.model.vocab_size)
             check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)

@@ -15,7 +15,6 @@ from minigpt.config import (
     load_config,
 )
 from minigpt.config.complete import (
-    CHARACTERS_BELOW,
     REFERENCE_SPEED,
     Completed,
     TextSize,
@@ -230,13 +229,7 @@ def complete_settings(
         size = TextSize(count, count)
     elif is_open:
         text = read_text(data)
-        size = TextSize(text.bytes, text.characters, text.different_characters)
-        # The share that is chosen for a short text is the default.
-        if text.bytes < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
-            size = replace(size, training_share=text.training_share(data.val_fraction))
-    if size and getattr(data, "val_paths", None):
-        # The user's own validation text is not trained on.
-        size = replace(size, training_share=1.0)
+        size = text.size
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
     return complete(config, size, speed, gpus, source.config if source else None), text

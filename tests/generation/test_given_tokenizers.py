@@ -1,4 +1,4 @@
-"""Tokenizers of other libraries under `TextGenerator`, as docs/python-api.md shows them."""
+"""A tokenizer of another library under `TextGenerator`, as docs/python-api.md shows it."""
 
 import re
 from dataclasses import replace
@@ -10,7 +10,6 @@ import pytest
 import sentencepiece
 
 import minigpt
-from minigpt.generation.given_tokenizers import GivenTokenizer
 from tests.conftest import tiny_text
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "python-api.md"
@@ -70,21 +69,6 @@ def favoring(*ids):
     return logits
 
 
-def test_sentencepiece(pieces, monkeypatch):
-    generator = run(documented("import sentencepiece"), pieces.parent, monkeypatch)
-    processor = sentencepiece.SentencePieceProcessor(str(pieces))
-    ((prompt, text),) = sampled(generator, favoring())
-    assert prompt == "this movie is" and text
-    ids = generator.prompts[0].ids.tolist()
-    assert ids == processor.encode("this movie is")
-    # `<unk>`, `<s>` and ids that it does not have are never drawn; `</s>` ends the text.
-    one = favoring(processor.unk_id(), processor.bos_id(), V, processor.piece_to_id("▁roof"))
-    assert set(sampled(generator, one)[0][1].split()[:1]) == {"roof"}
-    assert sampled(generator, favoring(processor.eos_id()))[0][1] == ""
-    # An empty text starts with `<s>`.
-    assert GivenTokenizer(processor).encode("").tolist() == [processor.bos_id()]
-
-
 def test_tensorflow_text(pieces, monkeypatch):
     generator = run(documented("tensorflow_text"), pieces.parent, monkeypatch)
     processor = sentencepiece.SentencePieceProcessor(str(pieces))
@@ -93,30 +77,3 @@ def test_tensorflow_text(pieces, monkeypatch):
     generator.sampling = replace(generator.sampling, top_k=1)
     ((prompt, text),) = sampled(generator, favoring(V, V + 1, roof))
     assert (prompt, text) == ("this movie is", " roof" * 40)
-
-
-@pytest.mark.slow
-def test_transformers(tmp_path, monkeypatch):
-    transformers = pytest.importorskip("transformers", reason="needs transformers")
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    trained = Tokenizer(models.BPE(unk_token="<unk>"))
-    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trained.decoder = decoders.ByteLevel()
-    special = ["<unk>", "<s>", "</s>", "<pad>"]
-    trained.train_from_iterator(
-        tiny_text(100).splitlines(), trainers.BpeTrainer(vocab_size=V, special_tokens=special)
-    )
-    names = dict(zip(("unk_token", "bos_token", "eos_token", "pad_token"), special, strict=True))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained, **names)
-    tokenizer.save_pretrained(tmp_path / "tokenizer")
-    generator = run(documented("AutoTokenizer"), tmp_path, monkeypatch)
-    generator.sampling = replace(generator.sampling, top_k=1)
-    assert generator.prompts[0].ids.tolist() == tokenizer.encode("this movie is")
-    on = tokenizer.convert_tokens_to_ids("Ġon")
-    never = [tokenizer.convert_tokens_to_ids(name) for name in ("<unk>", "<s>", "<pad>")]
-    ((prompt, text),) = sampled(generator, favoring(*never, V, on))
-    assert (prompt, text) == ("this movie is", " on" * 40)
-    assert sampled(generator, favoring(tokenizer.eos_token_id))[0][1] == ""
-    # The same tokenizer without its wrapper of transformers.
-    assert GivenTokenizer(trained).encode("this movie").tolist() == tokenizer.encode("this movie")

@@ -17,7 +17,7 @@ from minigpt.config.model import GPT2 as GPT2_DEFAULTS
 from minigpt.config.model import NO_ADDITIONS, QWEN3
 from minigpt.errors import UserError
 from minigpt.models import GPT
-from minigpt.tokenizers.base import read_file
+from minigpt.tokenizers.base import read_or_refuse
 
 # Names in config.json → names in minigpt. Three names mean the same formula, the tanh form.
 ACTIVATIONS = {
@@ -47,7 +47,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
       UserError: the file cannot be read or contains anything other than an object.
     """
     try:
-        content = json.loads(read_file(path))
+        content = json.loads(read_or_refuse(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(content, dict):

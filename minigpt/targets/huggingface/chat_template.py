@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.tokenizers.base import Tokenizer, read_file
+from minigpt.tokenizers.base import Tokenizer, read_or_refuse
 from minigpt.tokenizers.chat_format import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
@@ -38,7 +38,7 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
     template = settings.get("chat_template")
     try:
         if (file := folder / "chat_template.jinja").is_file():
-            template = read_file(file).decode("utf-8", "replace")
+            template = read_or_refuse(file).decode("utf-8", "replace")
         if template is None:
             return tokenizer
         if not isinstance(template, str):
