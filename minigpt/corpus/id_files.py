@@ -1,25 +1,20 @@
 """Files of token ids: nanoGPT's train.bin and val.bin, and .npy files of NumPy (docs/token-ids.md)."""
 
 import hashlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.lib.format import open_memmap
 
 from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
-from minigpt.corpus.token_ids import Part, map_ids, sizes_of, write_blocks
+from minigpt.corpus.token_ids import Ids, Part, blocks, temporary_part
 from minigpt.errors import UserError, gathering
 from minigpt.storage.files import sha256_of
 from minigpt.tokenizers.base import Tokenizer
 
 SUFFIXES = (".bin", ".npy")
 META_FILE = "meta.pkl"
-_BLOCK_IDS = 4_000_000
-# The ids of one side of the split: integers[n], memory-mapped, of each file.
-Ids = list[np.ndarray]
 
 
 class IdFiles:
@@ -55,7 +50,7 @@ class IdFiles:
         size = len(getattr(tokenizer, "names", tokenizer.pieces))
         problems = []
         for path, array in (self.train | self.val).items():
-            found = [int(i) for ids in _blocks(array) for i in (ids.min(), ids.max())]
+            found = [int(i) for ids in blocks([array]) for i in (ids.min(), ids.max())]
             if min(found) < 0 or max(found) >= size:
                 problem = f"has ids from {min(found):,} to {max(found):,}"
                 problems.append(f"{path}: {problem}; should be from 0 to {size - 1:,}")
@@ -74,12 +69,6 @@ class IdFiles:
         cuts = np.clip(left - np.cumsum([0, *sizes[:-1]]), 0, sizes).tolist()
         cut = list(zip(train, cuts, strict=True))
         return [ids[:end] for ids, end in cut], [ids[end:] for ids, end in cut]
-
-
-def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields the ids of a file in blocks."""
-    for start in range(0, len(array), _BLOCK_IDS):
-        yield np.asarray(array[start : start + _BLOCK_IDS])
 
 
 def _open(path: Path) -> np.ndarray:
@@ -126,21 +115,4 @@ def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     files = IdFiles(paths, has_train=False)
     if problems := files.problems + files.check_ids(tokenizer):
         raise UserError(*problems)
-    with tempfile.TemporaryFile() as file:
-        arrays = [*files.train.values(), *files.val.values()]
-        sizes, _ = write_given_ids(file, arrays, tokenizer)
-        return map_ids(file, tokenizer, **sizes)
-
-
-def write_given_ids(
-    file: IO[bytes], arrays: Ids, tokenizer: Tokenizer
-) -> tuple[dict[str, int], np.ndarray]:
-    """Writes given ids as a part; the result is that of `token_ids.write_ids`."""
-    blocks = (block for array in arrays for block in _blocks(array))
-    counts = write_blocks(file, blocks, tokenizer)
-    documents = max(1, int(counts[tokenizer.end_id]))
-    separator = len(tokenizer.separator)
-    sizes = [len(piece) and len(piece) + separator for piece in tokenizer.pieces]
-    # A document has one separator less than names.
-    size = max(0, int(counts @ np.array(sizes)) - separator * documents)
-    return sizes_of(counts, tokenizer, documents, size), counts
+    return temporary_part([*files.train.values(), *files.val.values()], tokenizer)

@@ -24,6 +24,7 @@ from minigpt.config import (
     PythonConfig,
     ShakespeareConfig,
 )
+from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
 from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Documents, Piece, collect
 from minigpt.corpus.split import split
@@ -36,90 +37,57 @@ from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
 
 # Texts of more bytes are not kept in memory.
-IN_MEMORY = 1 << 28
-# Different characters are looked for in the pieces that end within the first bytes.
-_CHARACTER_BYTES = 1_000_000
-# Of shorter texts, the share for training is known exactly.
-_SHORT_TEXT = 1_000_000
+IN_MEMORY = 1 << 27
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
-    """A source whose hash is known before it is read.
+    """A text that is not in files of the user.
 
     Attributes:
-      sha256: a hash of what determines the documents, not of names or dates.
-      pieces: yields the documents, always in the same order; UserError if they cannot be read.
+      read: yields the documents, always in the same order; UserError if they cannot be read.
+      sha256: a hash of what determines the documents, not of names or dates; "" if it is not known before
+        they are read.
     """
 
-    sha256: str
-    pieces: Callable[[], Iterator[Piece]]
-
-    def fingerprint(self) -> str:
-        return self.sha256
-
-
-class PythonLibrary:
-    """The source code of the installed Python standard library; every file is a document."""
-
-    def __init__(self) -> None:
-        self._sha256 = ""
+    read: Callable[[], Iterator[Piece]]
+    sha256: str = ""
 
     def pieces(self) -> Iterator[Piece]:
+        """Yields the documents."""
         digests = hashlib.sha256()
-        for text in _library_files():
-            digests.update(hashlib.sha256(text).digest())
-            yield Piece(text, True)
-        self._sha256 = digests.hexdigest()
+        for piece in self.read():
+            digests.update(hashlib.sha256(piece.text).digest())
+            yield piece
+        self.sha256 = self.sha256 or digests.hexdigest()
 
     def fingerprint(self) -> str:
-        if not self._sha256:
-            for _ in self.pieces():
-                pass
-        return self._sha256
-
-
-AnySource = Source | PythonLibrary | TextFiles
+        """Returns the hash; reads the documents if it is not known."""
+        for _ in () if self.sha256 else self.pieces():
+            pass
+        return self.sha256
 
 
 @dataclass
 class Text:
     """A text that was read once.
 
-    The sizes are those of the text that is divided into two parts or trained on, without the user's own
-    validation text.
-
     Attributes:
       source: where it was read.
-      fingerprint: `fingerprint` of the source.
-      bytes: of UTF-8.
-      characters: Unicode code points.
-      different_characters: code points that occur in a text of less than 1 MB; of a longer one, those in
-        the pieces at its beginning.
+      fingerprint: that of the source.
+      size: without the user's own validation text.
       documents: all documents; None if they have more than IN_MEMORY bytes.
     """
 
-    source: AnySource
+    source: Source | TextFiles
     fingerprint: str
-    bytes: int
-    characters: int
-    different_characters: int
+    size: TextSize
     documents: Documents | None
 
-    def training_share(self, val_fraction: float) -> float:
-        """Returns the share of the characters that the split leaves for training.
 
-        It is exact for a short text; a longer one has nearly `1 - val_fraction`.
-        """
-        if not self.documents or not len(self.documents) or self.bytes > _SHORT_TEXT:
-            return 1 - val_fraction
-        train, _ = split(self.documents, val_fraction)
-        return sum(len(text) for text, _ in train.pieces()) / self.characters
-
-
-def read_text(data: DataConfig, source: AnySource | None = None) -> Text:
+def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Text:
     """Reads a text once, for its size, its hash and its documents.
 
     A text of more than IN_MEMORY bytes has to be read again for its documents: whether they are needed
@@ -147,7 +115,7 @@ def read_text(data: DataConfig, source: AnySource | None = None) -> Text:
                 is_ascii = piece.text.isascii()
                 firsts = piece.text if is_ascii else piece.text.translate(None, _CONTINUATION)
                 characters += len(firsts)
-                if size < _CHARACTER_BYTES:
+                if size < LONG_TEXT:
                     different.update(piece.text.decode(errors="ignore"))
             yield piece
 
@@ -161,10 +129,16 @@ def read_text(data: DataConfig, source: AnySource | None = None) -> Text:
 
     spans, digests = collect(counted(), keep)
     documents = Documents(kept, spans, digests) if total <= IN_MEMORY else None
-    return Text(source, source.fingerprint(), size, characters, len(different), documents)
+    share = 1.0 if own else None
+    if documents and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+        # The batch for a short text depends on what is left for training.
+        train, _ = split(documents, data.val_fraction)
+        share = sum(len(text) for text, _ in train.pieces()) / characters
+    measured = TextSize(size, characters, len(different), share)
+    return Text(source, source.fingerprint(), measured, documents)
 
 
-def open_source(data: DataConfig) -> AnySource:
+def open_source(data: DataConfig) -> Source | TextFiles:
     """Returns the source that `data.source` names. The user's own validation text comes first."""
     val_paths = getattr(data, "val_paths", [])
     match data:
@@ -183,18 +157,13 @@ def open_source(data: DataConfig) -> AnySource:
             return Dialogues(data.paths, val_paths)
         # The hash of a download is known: an existing token store makes the download unnecessary.
         case ImdbConfig():
-            return Source(data.sha256, lambda: imdb_reviews(data.url, data.sha256))
+            return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
         case ShakespeareConfig():
-            return Source(
-                data.sha256,
-                lambda: TextFiles(
-                    [download(data.url, data.sha256)], data.document_separator
-                ).pieces(),
-            )
+            return Source(lambda: _shakespeare(data), data.sha256)
         case PythonConfig():
-            return PythonLibrary()
+            return Source(python_library)
         case _:
-            return Source(FINGERPRINT, lambda: (Piece(s.encode(), True) for s in stories()))
+            return Source(lambda: (Piece(s.encode(), True) for s in stories()), FINGERPRINT)
 
 
 def source_name(data: DataConfig) -> str:
@@ -245,7 +214,12 @@ def dataset_path(name: str, split: str) -> Path:
     return copy
 
 
-def _library_files() -> Iterator[bytes]:
+def _shakespeare(data: ShakespeareConfig) -> Iterator[Piece]:
+    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
+
+
+def python_library() -> Iterator[Piece]:
+    """Yields the source code of the installed Python standard library; every file is a document."""
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         if _SKIPPED.isdisjoint(path.relative_to(library).parts) and path.is_file():
@@ -254,7 +228,7 @@ def _library_files() -> Iterator[bytes]:
                 text.decode()
             except UnicodeDecodeError:
                 continue
-            yield text
+            yield Piece(text, True)
 
 
 _SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -39,38 +38,32 @@ def split_corpus(
     """
     if isinstance(data, PairsConfig):
         return split_pairs(documents, data.val_fraction, data.val_pairs)
-    divide = partial(
-        split,
-        val_fraction=data.val_fraction,
-        by_bytes=by_bytes,
-        divides=not isinstance(data, DialoguesConfig),
-    )
+    options = {"by_bytes": by_bytes, "divides": not isinstance(data, DialoguesConfig)}
     if not path_bytes:
-        return divide(documents)
+        return split(documents, data.val_fraction, **options)
     val_paths = getattr(data, "val_paths", [])
     numbers = path_numbers(documents, path_bytes)
     names = [*val_paths, *getattr(data, "paths", [])]
     blank = [name for number, name in enumerate(names) if number not in numbers]
     if blank:
         raise UserError(*(f"{name}: only white space; should contain text" for name in blank))
-    sides = [_select(documents, numbers < len(val_paths))]
-    if not val_paths:
+    if val_paths:
+        train, val = _select(documents, numbers < len(val_paths))
+    else:
         texts = (documents.select(np.flatnonzero(numbers == n)) for n in range(len(names)))
-        sides = [divide(text) for text in texts]
-    train, val = (
-        replace(
-            documents,
-            spans=np.concatenate([part.spans for part in parts]),
-            digests=np.concatenate([part.digests for part in parts]),
-        )
-        for parts in zip(*sides, strict=True)
-    )
+        sides = [split(text, data.val_fraction, **options) for text in texts]
+        train, val = (_joined(parts) for parts in zip(*sides, strict=True))
     copies = np.isin(train.digests, val.digests)
     if copies.all():
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
         LOGGER.info(f"{number:,} documents are also in the validation text; they are left out")
     return train.select(np.flatnonzero(~copies)), val
+
+
+def _joined(parts: Sequence[Documents]) -> Documents:
+    spans, digests = ([getattr(part, name) for part in parts] for name in ("spans", "digests"))
+    return Documents(parts[0].text, np.concatenate(spans), np.concatenate(digests))
 
 
 def path_numbers(documents: Documents, path_bytes: Sequence[int]) -> np.ndarray:
@@ -111,30 +104,41 @@ def split(
         sizes = np.bincount(groups, np.diff(documents.spans)[:, 0]).astype(np.int64)
         can_divide |= divides & (copies == 1) & ((sizes >= _DIVIDED_BYTES) | (count == 1))
     total = int(sizes.sum())
-    requested = missing = min(max(round(val_fraction * total), 1), total - 1)
-    chosen = np.zeros(len(sizes), bool)
+    requested = min(max(round(val_fraction * total), 1), total - 1)
     # The raw stream of a bit generator is the same in every version of NumPy.
     drawn = groups[np.argsort(np.random.PCG64(_SEED).random_raw(count), kind="stable")]
     order = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-    for group in order.tolist():
-        size, first = int(sizes[group]), int(firsts[group])
-        if missing <= requested // 1000:
-            break
-        if size <= missing:
-            chosen[group] = True
-            missing -= size
-        elif can_divide[group] and (
-            cut := _place_to_divide(documents, first, missing, anywhere=2 * missing > requested)
-        ):
+    chosen, missing, other = _choose(order, sizes, requested, can_divide)
+    if other is not None and missing > requested // 1000:
+        first, anywhere = int(firsts[other]), 2 * missing > requested
+        if cut := _place_to_divide(documents, first, missing, anywhere):
             return _divided(documents, chosen[groups], first, cut)
     if not chosen.any():
         if count == 1:
-            raise UserError(
-                f"data.val_fraction = {val_fraction}: {total} bytes of text are too short"
-            )
+            problem = f"{total} bytes of text are too short"
+            raise UserError(f"data.val_fraction = {val_fraction}: {problem}")
         # Every document is larger than what is to be held out, or has more copies.
         chosen[order[np.argmin(sizes[order])]] = True
     return _select(documents, chosen[groups])
+
+
+def _choose(
+    order: np.ndarray, sizes: np.ndarray, requested: int, can_divide: np.ndarray
+) -> tuple[np.ndarray, int, int | None]:
+    """Chooses groups in order: those that fit into what is still requested.
+
+    Returns:
+      which groups are chosen, bool[G]; what is missing; and the first group that does not fit and can be
+      divided, with which the choice ends.
+    """
+    chosen, missing = np.zeros(len(sizes), bool), requested
+    for group in order.tolist():
+        if sizes[group] <= missing:
+            chosen[group] = True
+            missing -= int(sizes[group])
+        elif can_divide[group]:
+            return chosen, missing, group
+    return chosen, missing, None
 
 
 def _place_to_divide(documents: Documents, index: int, size: int, anywhere: bool) -> int | None:
@@ -149,11 +153,9 @@ def _place_to_divide(documents: Documents, index: int, size: int, anywhere: bool
     begin = character_start(documents.text, end - size)
     for pattern in _BREAKS if anywhere else _BREAKS[:2]:
         # A break may also end at the first possible place.
-        found = pattern.finditer(documents.text, max(start, begin - 2), end - size // 2)
-        if place := next(
-            (match.end() for match in found if match.end() >= max(begin, start + 1)), None
-        ):
-            return place
+        for found in pattern.finditer(documents.text, max(start, begin - 2), end - size // 2):
+            if found.end() >= max(begin, start + 1):
+                return found.end()
     return begin if anywhere and begin > start else None
 
 
@@ -197,11 +199,8 @@ def split_pairs(
         requested = min(val_pairs, max(1, count // 2))
     groups, _ = _group_equal(documents, step=2)
     sizes = np.bincount(groups)
-    chosen, missing = np.zeros(len(sizes), bool), requested
-    for group in np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable"):
-        if sizes[group] <= missing:
-            chosen[group] = True
-            missing -= sizes[group]
+    order = np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable")
+    chosen, *_ = _choose(order, sizes, requested, np.zeros(len(sizes), bool))
     found = int(sizes[chosen].sum())
     if not 0 < found < count or (requested == val_pairs and found < val_pairs):
         setting = f"data.val_fraction = {val_fraction}"

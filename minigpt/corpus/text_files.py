@@ -25,7 +25,6 @@ from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
-_WILDCARDS = frozenset("*?[")
 _LINK, _RUN = "links that lead out of the folder", "run directories"
 
 
@@ -44,7 +43,7 @@ class TextFiles:
     Args:
       paths: files, folders and globs.
       separator: text between two documents of a file of text.
-      field: the column of the texts; None for the one that `rows.text_column` finds.
+      field: the column of the texts; None for the one that `rows.open_texts` finds.
     Attributes:
       path_numbers: the number of the path that leads to each file.
       path_bytes: bytes of the documents of each path, known after `pieces`.
@@ -56,8 +55,10 @@ class TextFiles:
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".txt", ".md", *(suffix for suffix in rows.READERS if suffix != ".json")),
-        *map(
-            "".join, itertools.product((".txt", ".md", ".jsonl", ".csv", ".tsv"), rows.COMPRESSIONS)
+        *(
+            kind + compression
+            for kind in (".txt", ".md", ".jsonl", ".csv", ".tsv")
+            for compression in rows.COMPRESSIONS
         ),
     )
     has_rows: ClassVar[bool] = True
@@ -73,32 +74,27 @@ class TextFiles:
             raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.encode() if separator else None
         self._field = field
-        self._files: list[Path] = []
-        self.path_numbers: list[int] = []
-        self.path_bytes = [0] * len(paths)
-        self.problems: list[str] = []
         self._skipped: dict[Path, str] = {}
         self._columns: dict[str, list[Path]] = {}
         self._hashes: dict[Path, str] = {}
+        self.path_bytes = [0] * len(paths)
+        self.problems: list[str] = []
         # A file that is named twice is read once: its copy could be on the other side of the split.
-        seen = set[Path]()
+        files: dict[Path, tuple[Path, int]] = {}
         for number, path in enumerate(map(str, paths)):
             found = _find(path, self.suffixes, self._skipped)
+            for file in found:
+                files.setdefault(_real(file), (file, number))
             if not found:
                 self.problems.append(self._nothing_found(path))
-            for file in found:
-                if (real := _real(file)) in seen:
-                    continue
-                seen.add(real)
-                # A pipe cannot be read twice, as large texts are.
-                if file.is_file():
-                    self._files.append(file)
-                    self.path_numbers.append(number)
-                else:
-                    self.problems.append(f"{file}: not a regular file")
+        # A pipe cannot be read twice, as large texts are.
+        others = [file for file, _ in files.values() if not file.is_file()]
+        self.problems += [f"{file}: not a regular file" for file in others]
+        self._files = [file for file, _ in files.values() if file not in others]
+        self.path_numbers = [number for file, number in files.values() if file not in others]
         # What is named itself is read: a link to a folder is not among the files.
-        seen |= {_real(Path(path).expanduser()) for path in paths}
-        self._skipped = {path: k for path, k in self._skipped.items() if _real(path) not in seen}
+        named = {*files, *(_real(Path(path).expanduser()) for path in paths)}
+        self._skipped = {path: k for path, k in self._skipped.items() if _real(path) not in named}
 
     def _nothing_found(self, path: str) -> str:
         if not path:
@@ -109,7 +105,6 @@ class TextFiles:
         return f"{path}: no such file or folder{kinds}{skipped}"
 
     def _skipped_files(self) -> str:
-        """Returns what was found in folders and is not read because it was not named."""
         counts = Counter(self._skipped.values()).items()
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
         return f"skipped: {kinds}; to read one, give its own path"
@@ -206,15 +201,12 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> lis
     # Path("") would be the working folder.
     if path and os.path.exists(expanded):
         return _below(expanded, suffixes, skipped) if expanded.is_dir() else [expanded]
-    files: list[Path] = []
-    parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
-    base = Path(*parts)
-    matches: dict[Path, Path] = {}
-    # With links in a circle a file has many paths. The longest cannot be opened.
+    base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), expanded.parts))
     found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
-    for match in sorted(found, key=lambda path: (len(path.parts), path)):
-        matches.setdefault(_real(match), match)
-    for match in sorted(matches.values()):
+    # With links in a circle a file has many paths. The longest cannot be opened.
+    by_length = sorted(found, key=lambda path: (len(path.parts), path), reverse=True)
+    files: list[Path] = []
+    for match in sorted({_real(match): match for match in by_length}.values()):
         if not _real(match).is_relative_to(_real(base)):
             skipped[match] = _LINK
         elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
@@ -235,8 +227,11 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) ->
         read = [name for name in names if name.endswith(suffixes)]
         if "state.json" in names and ".arrow" in suffixes:
             # Other files of Arrow are copies that `datasets` keeps there.
-            saved = _saved_data_files(Path(parent, "state.json"))
-            read = saved + [name for name in read if not name.endswith(".arrow")]
+            read = [name for name in read if not name.endswith(".arrow")]
+            with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+                saved = json.loads(Path(parent, "state.json").read_bytes())["_data_files"]
+                shards = [file["filename"] for file in saved]
+                read += [name for name in shards if Path(name).name == name]
         for path in (Path(parent, name) for name in folders + read):
             if path.is_symlink() and not _real(path).is_relative_to(_real(folder)):
                 skipped[path] = _LINK
@@ -252,15 +247,6 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) ->
 def _is_run(folder: Path) -> bool:
     # Its JSON Lines are metrics and samples.
     return (folder / "config.toml").is_file() and (folder / "metrics.jsonl").is_file()
-
-
-def _saved_data_files(state: Path) -> list[str]:
-    """Returns the names that the state.json of `datasets.save_to_disk` lists; [] for another file."""
-    try:
-        names = [file["filename"] for file in json.loads(state.read_bytes())["_data_files"]]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return []
-    return [name for name in names if isinstance(name, str) and Path(name).name == name]
 
 
 @functools.cache

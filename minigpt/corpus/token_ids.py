@@ -8,8 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,15 +19,11 @@ from minigpt.tokenizers.base import Tokenizer
 # Bytes and texts that are encoded at a time: enough work for all cores, little memory.
 GROUP_BYTES = 4_000_000
 _GROUP_TEXTS = 50_000
-# Of a group that one process of several encodes: fewer than it would divide among threads.
-POOL_GROUP_BYTES = 500_000
 _SECONDS_BETWEEN_MESSAGES = 15
 
 Encode = Callable[[list[str]], list[np.ndarray]]
-# Texts, and whether each of them ends a document.
-Group = tuple[list[str], list[bool]]
-# Yields the ids of each group, in order, as `encode_group` returns them.
-Pool = Callable[[Iterator[Group]], Iterator[np.ndarray]]
+# Ids that are given, integers[n] each, memory-mapped.
+Ids = list[np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Part:
 def encode_texts(
     texts: Documents | Iterable[str], tokenizer: Tokenizer, encode: Encode | None = None
 ) -> Part:
-    """Encodes whole documents as a part; its ids are in an unnamed temporary file.
+    """Returns whole documents as a part; its ids are in an unnamed temporary file.
 
     Args:
       texts: the documents.
@@ -65,6 +60,13 @@ def encode_texts(
     """
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)
+    return temporary_part(texts, tokenizer, encode)
+
+
+def temporary_part(
+    texts: Documents | Ids, tokenizer: Tokenizer, encode: Encode | None = None
+) -> Part:
+    """Returns a part whose ids are in an unnamed temporary file; see `write_ids`."""
     with tempfile.TemporaryFile() as file:
         sizes, _ = write_ids(file, texts, tokenizer, encode)
         return map_ids(file, tokenizer, **sizes)
@@ -85,69 +87,80 @@ def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
 
 
 def write_ids(
-    file: IO[bytes],
-    documents: Documents,
-    tokenizer: Tokenizer,
-    encode: Encode | None = None,
-    pool: Pool | None = None,
+    file: IO[bytes], texts: Documents | Ids, tokenizer: Tokenizer, encode: Encode | None = None
 ) -> tuple[dict[str, int], np.ndarray]:
-    """Writes the ids of documents.
+    """Writes a part.
 
     Args:
       file: to write to.
-      documents: the documents.
-      tokenizer: their tokenizer.
-      encode: encodes texts; None: `tokenizer.encode_many`.
-      pool: encodes groups of texts with the tokenizer, in place of `encode`.
+      texts: documents, or their ids.
+      tokenizer, encode: as for `encode_texts`.
     Returns:
-      the part's sizes, and how often each token is a target, int64[V].
+      the part's sizes, as a token store records them, and how often each token is a target, int64[V].
     """
-    encode_one = partial(encode_group, tokenizer, encode=encode)
-    groups = _groups(documents, POOL_GROUP_BYTES if pool else GROUP_BYTES)
-    counts = write_blocks(file, pool(groups) if pool else map(encode_one, groups), tokenizer)
-    return sizes_of(counts, tokenizer, len(documents), documents.bytes), counts
-
-
-def write_blocks(file: IO[bytes], blocks: Iterable[np.ndarray], tokenizer: Tokenizer) -> np.ndarray:
-    """Writes the end token that is before the first document of a part, then blocks of ids.
-
-    Returns:
-      how often each token is a target, int64[V].
-    """
-    counts, dtype = np.zeros(tokenizer.vocab_size, np.int64), ids_dtype(tokenizer)
+    counts, dtype = np.zeros(tokenizer.vocab_size, np.int64), _ids_dtype(tokenizer)
     file.write(np.array([tokenizer.end_id], dtype).tobytes())
-    for block in blocks:
+    if isinstance(texts, Documents):
+        documents, size, produced = len(texts), texts.bytes, _encoded(texts, tokenizer, encode)
+    else:
+        documents, size, produced = None, 0, blocks(texts)
+    for block in produced:
         counts += np.bincount(block.astype(dtype), minlength=len(counts))
         file.write(block.astype(dtype).tobytes())
     file.flush()
-    return counts
-
-
-def sizes_of(counts: np.ndarray, tokenizer: Tokenizer, documents: int, size: int) -> dict[str, int]:
-    """Returns the sizes of a part, as a token store records them; see `Part`."""
+    if documents is None:
+        documents, separator = max(1, int(counts[tokenizer.end_id])), len(tokenizer.separator)
+        lengths = [len(piece) and len(piece) + separator for piece in tokenizer.pieces]
+        # A document has one separator less than names.
+        size = max(0, int(counts @ np.array(lengths)) - separator * documents)
     unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
-    tokens = int(counts.sum())
-    return {"tokens": tokens, "documents": documents, "bytes": size, "unknown_tokens": unknown}
+    sizes = {"documents": documents, "bytes": size, "unknown_tokens": unknown}
+    return {"tokens": int(counts.sum())} | sizes, counts
 
 
-def encode_group(tokenizer: Tokenizer, group: Group, encode: Encode | None = None) -> np.ndarray:
-    """Returns the ids of texts, int32[n], and an end token after each text that ends a document."""
-    end = np.array([tokenizer.end_id], np.int32)
-    rows = []
-    for ids, ends_document in zip(
-        (encode or tokenizer.encode_many)(group[0]), group[1], strict=True
-    ):
-        rows += [ids, end] if ends_document else [ids]
-    return np.concatenate(rows)
+def blocks(arrays: Ids) -> Iterator[np.ndarray]:
+    """Yields given ids in blocks."""
+    for array in arrays:
+        for start in range(0, len(array), GROUP_BYTES):
+            yield np.asarray(array[start : start + GROUP_BYTES])
 
 
-def map_ids(file: IO[bytes], tokenizer: Tokenizer, tokens: int, **sizes: int) -> Part:
+def _encoded(
+    documents: Documents, tokenizer: Tokenizer, encode: Encode | None
+) -> Iterator[np.ndarray]:
+    """Yields the ids of documents and their end tokens in blocks; logs how much was read."""
+    end, encode = np.array([tokenizer.end_id], np.int32), encode or tokenizer.encode_many
+    last_message, done = time.monotonic(), 0
+    for texts, ends, size in _groups(documents):
+        ids = zip(encode(texts), ends, strict=True)
+        yield np.concatenate([part for row, ended in ids for part in (row, end)[: 1 + ended]])
+        done += size
+        if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
+            last_message = time.monotonic()
+            LOGGER.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
+
+
+def _groups(documents: Documents) -> Iterator[tuple[list[str], list[bool], int]]:
+    """Yields pieces of documents, whether each ends a document, and their bytes."""
+    texts, ends, size = list[str](), list[bool](), 0
+    for start, stop, ends_document in documents.piece_spans():
+        texts.append(documents.text[start:stop].decode())
+        ends.append(ends_document)
+        size += stop - start
+        if size >= GROUP_BYTES or len(texts) >= _GROUP_TEXTS:
+            yield texts, ends, size
+            texts, ends, size = [], [], 0
+    if texts:
+        yield texts, ends, size
+
+
+def map_ids(file: IO[bytes], tokenizer: Tokenizer, tokens: int, **sizes: Any) -> Part:
     """Maps the ids of a part into memory.
 
     Raises:
       ValueError: the file does not have the recorded size.
     """
-    ids = np.memmap(file, ids_dtype(tokenizer), mode="r")
+    ids = np.memmap(file, _ids_dtype(tokenizer), mode="r")
     if len(ids) != tokens + 1:
         raise ValueError(f"{len(ids)} ids; expected {tokens + 1}")
     return Part(ids, **sizes)
@@ -162,27 +175,6 @@ def text_ends(ids: np.ndarray, end_id: int, documents: Sequence[int]) -> tuple[i
     return tuple(np.concatenate(ends)[np.cumsum(documents)].tolist())
 
 
-def ids_dtype(tokenizer: Tokenizer) -> type:
-    """Returns the type of the ids in a file: uint16 if all of them fit, otherwise uint32."""
+def _ids_dtype(tokenizer: Tokenizer) -> type:
+    # uint16 if all ids fit.
     return np.uint16 if tokenizer.vocab_size <= 65535 else np.uint32
-
-
-def _groups(documents: Documents, group_bytes: int) -> Iterator[Group]:
-    """Yields the pieces of documents in groups, and logs how much of the text was read."""
-    texts: list[str] = []
-    ends: list[bool] = []
-    size = done = 0
-    last_message = time.monotonic()
-    for start, stop, ends_document in documents.piece_spans():
-        texts.append(documents.text[start:stop].decode())
-        ends.append(ends_document)
-        size += stop - start
-        if size >= group_bytes or len(texts) >= _GROUP_TEXTS:
-            yield texts, ends
-            done += size
-            texts, ends, size = [], [], 0
-        if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
-            last_message = time.monotonic()
-            LOGGER.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
-    if texts:
-        yield texts, ends

@@ -22,8 +22,7 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.encode_pool import encode_in_processes
-from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
+from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
@@ -40,8 +39,6 @@ from minigpt.tokenizers.kinds import KINDS, learn_tokenizer
 
 FORMAT_VERSION = 3
 _LEARN_PIECE_BYTES = 64_000
-# Bytes of text up to which it is tokenized without other processes.
-POOL_BYTES = 2**25
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
 
 
@@ -89,8 +86,10 @@ def open_corpus(
     """
     with _cache_errors():
         store = _Store(data, tokenizer, existing, text)
-        if not isinstance(store.source, Source | IdFiles):
-            store.text = store.text or read_text(data, store.source)
+        # The hash of the texts of the package is known, and their tokens may be stored.
+        is_known = isinstance(store.source, Source) and store.source.sha256
+        if not (text or store.ids or is_known):
+            store.text = read_text(data, store.source)
         if isinstance(store.source, TextFiles):
             store.source.log_notes()
         corpus = store.open()
@@ -150,7 +149,12 @@ def _cache_errors() -> Iterator[None]:
 
 
 class _Store:
-    """The store of a text and its settings."""
+    """The store of a text and its settings.
+
+    Args:
+      data, config, existing: as for `open_corpus`.
+      text: the text, if it was read.
+    """
 
     def __init__(
         self,
@@ -159,9 +163,7 @@ class _Store:
         existing: Tokenizer | None,
         text: Text | None = None,
     ) -> None:
-        self.data = data
-        self.config = config
-        self.text = text
+        self.data, self.config, self.text = data, config, text
         problems: list[str] = []
         self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
         if existing is None:
@@ -192,7 +194,7 @@ class _Store:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that determines the contents of the store."""
-        data = self.data
+        data, existing = self.data, self.existing
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "source": self.source_fingerprint,
@@ -200,9 +202,7 @@ class _Store:
             "val_fraction": data.val_fraction,
             "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
             "tokenizer": (
-                self.existing.fingerprint()
-                if self.existing
-                else self.config.model_dump(exclude_none=True)
+                existing.fingerprint() if existing else self.config.model_dump(exclude_none=True)
             ),
         }
         if self.by_bytes and not isinstance(data, IdsConfig | PairsConfig):
@@ -212,7 +212,7 @@ class _Store:
         if self.has_paths:
             settings["val_paths"] = len(getattr(data, "val_paths", []))
             settings["path_numbers"] = self.source.path_numbers
-        if not self.existing and (number := KINDS[self.config.kind].format) > 1:
+        if not existing and (number := KINDS[self.config.kind].format) > 1:
             settings["tokenizer_format"] = number
         return settings
 
@@ -225,90 +225,76 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         from filelock import FileLock  # Not needed to read, and takes time to import.
 
-        if found := read_store(self.folder):
+        if found := _read(self.folder):
             return found
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         # Of processes that start together, one tokenizes a large text, and the others wait for it.
         with FileLock(cache_folder() / "locks" / self.folder.name):
-            return read_store(self.folder) or self._make()
+            return _read(self.folder) or self._make()
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        duplicates, folder, tokenizer = 0, self.folder, self.existing
+        folder, tokenizer, encode = self.folder, self.existing, None
+        meta: dict[str, Any] = {"settings": self.settings, "duplicates": 0}
         if self.ids and tokenizer:
             parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            text = self.text or read_text(self.data, self.source)
-            # The documents of a large text are copied to the disk.
-            documents = text.documents or ingest(self.source.pieces(), folder.parent)
-            if self.source.fingerprint() != self.source_fingerprint:
-                raise UserError("the text changed while it was being read; start again")
-            if not len(documents):
-                raise UserError(f"{source_name(self.data)}: only white space; should contain text")
+            documents = self._documents()
             path_bytes = self.source.path_bytes if self.has_paths else []
             parts = split_corpus(documents, self.data, path_bytes, self.by_bytes)
-            duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
+            is_pairs = isinstance(self.data, PairsConfig)
+            meta["duplicates"] = count_duplicates(documents, is_pairs)
+            if getattr(self.data, "weights", None):
+                numbers = path_numbers(parts[0], path_bytes)
+                of_paths = np.bincount(numbers, minlength=len(path_bytes))
+                meta["text_documents"] = of_paths[
+                    len(getattr(self.data, "val_paths", [])) :
+                ].tolist()
+            size = documents.bytes
         if folder.exists():
             LOGGER.warning("%s was damaged and is rewritten", folder)
-        meta = {"settings": self.settings, "duplicates": duplicates}
-        if getattr(self.data, "weights", None):
-            numbers = path_numbers(parts[0], path_bytes)
-            of_paths = np.bincount(numbers, minlength=len(path_bytes))
-            meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
         if tokenizer is None:
             tokenizer = learn_from(parts[0], self.config, self.is_dialogues)
+        if self.is_dialogues:
+            encode = partial(encode_documents, tokenizer)
+        if not self.ids:
+            LOGGER.info("tokenizing %s", format_size(size))
         with atomic_folder(folder, replace=True) as unfinished:
-            write_store(unfinished, parts[0], parts[1], tokenizer, meta)
+            tokenizer.save(unfinished / "tokenizer")
+            for name, part in zip(("train", "val"), parts, strict=True):
+                with open(unfinished / f"{name}.bin", "wb") as file:
+                    meta[name], counts = write_ids(file, part, tokenizer, encode)
+                if name == "train":
+                    np.save(unfinished / "counts.npy", counts)
+            LOGGER.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+            meta["tokenizer"] = tokenizer.fingerprint()
+            meta["sha256"] = {name: sha256_of(unfinished / name) for name in _CHECKSUMMED}
+            replace_file(unfinished / "meta.json", json.dumps(meta, indent=2).encode())
             # The files are mapped first: once published, another process may replace them.
-            corpus = read_store(unfinished)
+            corpus = _read(unfinished, is_new=True)
         assert corpus is not None, "A new token store cannot be read back."
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
-
-def write_store(
-    folder: Path,
-    train: Documents | Ids,
-    val: Documents | Ids,
-    tokenizer: Tokenizer,
-    meta: dict[str, Any],
-) -> None:
-    """Writes the files of a store.
-
-    Args:
-      folder: empty.
-      train, val: the documents of both sides, or their ids.
-      tokenizer: encodes documents.
-      meta: additional entries of `meta.json`.
-    """
-    tokenizer.save(folder / "tokenizer")
-    if size := sum(part.bytes for part in (train, val) if isinstance(part, Documents)):
-        LOGGER.info("tokenizing %s", format_size(size))
-    meta = meta | {"tokenizer": tokenizer.fingerprint()}
-    for name, part in (("train", train), ("val", val)):
-        with open(folder / f"{name}.bin", "wb") as file:
-            if not isinstance(part, Documents):
-                sizes, counts = write_given_ids(file, part, tokenizer)
-            elif meta.get("settings", {}).get("dialogues"):
-                encode = partial(encode_documents, tokenizer)
-                sizes, counts = write_ids(file, part, tokenizer, encode)
-            else:
-                pool = partial(encode_in_processes, folder=folder / "tokenizer")
-                is_large = part.bytes > POOL_BYTES
-                sizes, counts = write_ids(file, part, tokenizer, pool=pool if is_large else None)
-        meta[name] = sizes
-        if name == "train":
-            np.save(folder / "counts.npy", counts)
-    LOGGER.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
-    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
-    replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
+    def _documents(self) -> Documents:
+        """Returns the documents. Those of a large text are copied to the disk."""
+        text = self.text or read_text(self.data, self.source)
+        documents = text.documents
+        if documents is None:
+            documents = ingest(self.source.pieces(), self.folder.parent)
+        if self.source.fingerprint() != self.source_fingerprint:
+            raise UserError("the text changed while it was being read; start again")
+        if not len(documents):
+            raise UserError(f"{source_name(self.data)}: only white space; should contain text")
+        return documents
 
 
-def read_store(folder: Path) -> Corpus | None:
-    """Returns the store in `folder`; None if it does not exist or is damaged."""
+def _read(folder: Path, is_new: bool = False) -> Corpus | None:
+    """Returns the store in `folder`; None if it does not exist or, unless it is new, is damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         tokenizer = Tokenizer.load(folder / "tokenizer")
-        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
+        hashes = {} if is_new else meta["sha256"]
+        if any(sha256_of(folder / name) != hashes[name] for name in hashes):
             return None
         counts = np.load(folder / "counts.npy")
         if tokenizer.fingerprint() != meta["tokenizer"]:
@@ -322,9 +308,7 @@ def read_store(folder: Path) -> Corpus | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
         return None
     train, val = parts
-    return Corpus(
-        train, val, tokenizer, counts, duplicates, folder.name, True, path=folder, text_ends=ends
-    )
+    return Corpus(train, val, tokenizer, counts, duplicates, folder.name, True, folder, ends)
 
 
 def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = False) -> Tokenizer:

@@ -9,7 +9,6 @@ from keras import ops
 from minigpt.config import TransformerConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.layers.dense import PackedGlorotUniform
-from minigpt.models.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
 from minigpt.models.layers.norms import build_norm
 
@@ -40,18 +39,9 @@ class EncoderDecoder(LanguageModel):
     ) -> None:
         super().__init__(config, vocab_size, **kwargs)
         config, policy = self.config, self.dtype_policy
-        self.embedding = TokenAndPositionEmbedding(
-            config.max_len,
-            self.vocab_size,
-            config.embed_dim,
-            config.position,
-            config.dropout_rate,
-            config.scale_embeddings,
-            # Scaled vectors are as large as position vectors; as rows of the head they give logits near 1.
-            keras.initializers.RandomNormal(stddev=config.embed_dim**-0.5),
-            dtype=policy,
-            name="embedding",
-        )
+        # Scaled vectors are as large as position vectors; as rows of the head they give logits near 1.
+        table = keras.initializers.RandomNormal(stddev=config.embed_dim**-0.5)
+        self.build_embedding(config.dropout_rate, table)
         normalizes_sums = config.block == "post_norm"
         # Without norms of the sums, each block is the identity at first (Zhang et al. 2019, Fixup).
         initial = {

@@ -6,7 +6,6 @@ import keras
 
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.models.language_model import LanguageModel
-from minigpt.models.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.layers.ngrams import NGramEmbedding
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.transformer_block import BLOCKS
@@ -56,20 +55,10 @@ class GPT(LanguageModel):
             # Small initial values for the 2 L terms of the residual stream (GPT-2, section 2.3).
             return kernel_initializer(0.02 / (2 * config.num_layers) ** 0.5)
 
-        self.embedding = TokenAndPositionEmbedding(
-            config.max_len,
-            self.vocab_size,
-            config.embed_dim,
-            config.position,
-            config.dropout_rate if is_pre_norm else 0.0,
-            config.scale_embeddings,
-            # With the example's initial range, a tied table would give logits far from uniform.
-            keras.initializers.RandomNormal(stddev=0.02)
-            if is_pre_norm or config.tie_embeddings
-            else "uniform",
-            dtype=policy,
-            name="embedding",
-        )
+        # With the example's initial range, a tied table would give logits far from uniform.
+        is_normal = is_pre_norm or config.tie_embeddings
+        table: Any = keras.initializers.RandomNormal(stddev=0.02) if is_normal else "uniform"
+        self.build_embedding(config.dropout_rate if is_pre_norm else 0.0, table)
         self.ngram_embedding = None
         if config.ngrams:
             sizes = config.ngrams, config.ngram_rows, config.embed_dim, config.ngram_dropout_rate

@@ -61,6 +61,20 @@ class LanguageModel(keras.Model, abc.ABC):
         self.vocab_size = vocab_size
         self.max_len = config.max_len
 
+    def build_embedding(self, dropout_rate: float, initializer: Any) -> None:
+        """Creates the embedding, with the token table."""
+        config = self.config
+        sizes = config.max_len, self.vocab_size, config.embed_dim
+        self.embedding = TokenAndPositionEmbedding(
+            *sizes,
+            config.position,
+            dropout_rate,
+            config.scale_embeddings,
+            initializer,
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+
     def build_head(self, kernel_initializer: Any) -> None:
         """Creates the head, unless its matrix is the token table."""
         self.head = None

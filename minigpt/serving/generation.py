@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from minigpt.targets.gguf.instance import BatchEngine, Choice
-from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, Vocabulary
+from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary
 
 # OpenAI's number for a probability of zero: JSON has no infinity.
 _ZERO_PROBABILITY = -9999.0
@@ -56,13 +56,13 @@ class Describer:
 
     def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int], top_logprobs: int) -> None:
         self._tokenizer, self._top_logprobs = tokenizer, top_logprobs
-        self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
+        self._continued = ContinuationText(tokenizer, prompt_ids)
 
     def push(self, token: int, choice: Choice | None) -> TokenDescription:
         """Returns the description of the next token. `choice` has its probabilities if it was generated."""
         name = self._name(token)
         if choice is None:
-            return TokenDescription(name, len(self._detokenizer.push(token)))
+            return TokenDescription(name, len(self._continued.push([token])))
         own = _logarithm(choice.probability)
         most = [
             (self._name(i), _logarithm(probability))
@@ -73,10 +73,10 @@ class Describer:
         top = dict(reversed(most[: self._top_logprobs]))
         if self._top_logprobs:
             top[name] = own
-        return TokenDescription(name, len(self._detokenizer.push(token)), own, top)
+        return TokenDescription(name, len(self._continued.push([token])), own, top)
 
     def _name(self, token: int) -> str:
-        return self._detokenizer.preview(token) or self._tokenizer.piece(token)
+        return self._continued.preview(token) or self._tokenizer.piece(token)
 
 
 def _logarithm(probability: float) -> float:

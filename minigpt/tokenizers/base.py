@@ -23,6 +23,7 @@ from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers.chat_format import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
 
+STATE_FILE = "tokenizer.json"
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
 PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
 
@@ -55,14 +56,7 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
-        """Learns a vocabulary from texts.
-
-        Args:
-          texts: documents, read once and in order.
-          args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
-        Raises:
-          UserError: the vocabulary of this kind is read from a file.
-        """
+        """Learns a vocabulary from documents, read once and in order, with the settings of this kind."""
         raise UserError(
             f"tokenizer.kind = {cls.kind!r}: is read from a file, not learned from text"
         )
@@ -167,7 +161,7 @@ class Tokenizer(Vocabulary):
         # The fingerprint tells a changed byte from another vocabulary.
         state = {**self._state(), "fingerprint": self.fingerprint()}
         text = json.dumps(state, indent=1) + "\n"
-        return {**self._files(), state_path(Path()).name: text.encode("ascii")}
+        return {**self._files(), STATE_FILE: text.encode("ascii")}
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
@@ -178,9 +172,9 @@ class Tokenizer(Vocabulary):
           TypeError: `folder` is not a path.
         """
         folder = as_path("folder", folder)
-        path = state_path(folder)
+        path = folder / STATE_FILE
         try:
-            state = json.loads(read_file(path))
+            state = json.loads(read_or_refuse(path))
             # What has not changed needs no other check.
             if state.pop("fingerprint", None) != _hash(state):
                 raise ValueError("does not match its fingerprint")
@@ -206,12 +200,7 @@ def _hash(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def state_path(folder: Path) -> Path:
-    """Returns the path of `tokenizer.json` in a tokenizer's folder."""
-    return folder / "tokenizer.json"
-
-
-def read_file(path: Path) -> bytes:
+def read_or_refuse(path: Path) -> bytes:
     """Reads a regular file; a `UserError` if it cannot be read."""
     try:
         return files.read_file(path)
@@ -221,7 +210,7 @@ def read_file(path: Path) -> bytes:
 
 def read_checked_file(path: Path, sha256: str) -> bytes:
     """Reads a file whose hash `tokenizer.json` has recorded; a `UserError` if it has another one."""
-    data = read_file(path)
+    data = read_or_refuse(path)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise UserError(f"{path}: damaged: not the file that belongs to tokenizer.json")
     return data

@@ -15,7 +15,6 @@ from minigpt.config import (
     load_config,
 )
 from minigpt.config.complete import (
-    CHARACTERS_BELOW,
     REFERENCE_SPEED,
     Completed,
     TextSize,
@@ -31,7 +30,6 @@ from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
-    TrainingProgress,
     newest_checkpoint,
     read_checkpoint,
     remove_checkpoints,
@@ -230,13 +228,7 @@ def complete_settings(
         size = TextSize(count, count)
     elif is_open:
         text = read_text(data)
-        size = TextSize(text.bytes, text.characters, text.different_characters)
-        # The share that is chosen for a short text is the default.
-        if text.bytes < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
-            size = replace(size, training_share=text.training_share(data.val_fraction))
-    if size and getattr(data, "val_paths", None):
-        # The user's own validation text is not trained on.
-        size = replace(size, training_share=1.0)
+        size = text.size
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
     return complete(config, size, speed, gpus, source.config if source else None), text
@@ -290,7 +282,6 @@ def resumed_training(
         previous = load_config(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
         if checkpoint:
-            _check_epochs(config.training, checkpoint.progress)
             # The limits that the user gave, not those that the clock has set: they are written with the
             # first checkpoint.
             kept = keeps_limits(checkpoint, config)
@@ -368,16 +359,3 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
         raise UserError(*problems)
     for change in changes:
         LOGGER.info("%s changed from %r to %r", *change)
-
-
-def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
-    """Raises a `UserError` if more epochs have ended than the settings ask for."""
-    if training.epochs >= progress.epoch:
-        return
-    by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
-    ended = progress.epoch, progress.epochs_since_best, by_time
-    others = " ".join(settings_to_extend(training, *ended)[1:])
-    raise UserError(
-        f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
-        f"{progress.epoch + 1} to train further{f', together with {others}' if others else ''}"
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt.corpus.sources import PythonLibrary, stories
+from minigpt.corpus.sources import python_library, stories
 from minigpt.insight.baselines import held_out_likeness
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.text_checks import BLOCKS, check_text
@@ -42,7 +42,7 @@ def test_shakespeare_is_good(shared_data, tmp_path):
 def texts(shared_data) -> dict[str, str]:
     lines = (shared_data / "eng-deu.tsv").read_text(encoding="utf-8").splitlines()
     english, german = ("\n".join(line.split("\t")[column] for line in lines) for column in (0, 1))
-    library = (piece.text.decode() for piece in PythonLibrary().pieces())
+    library = (piece.text.decode() for piece in python_library())
     return {
         "play": (shared_data / "shakespeare.txt").read_text(encoding="utf-8"),
         "english": english,

@@ -17,6 +17,7 @@ from minigpt.config.model import (
     GPTConfig,
     TransformerConfig,
 )
+from minigpt.models.layers.dense import Dense, own_initializer
 
 _ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
 
@@ -116,6 +117,17 @@ class DescribedLayer(keras.layers.Layer):
         self.config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+
+    def dense(self, units: int, initializer: Any, name: str, activation: Any = None) -> Dense:
+        """Returns a dense layer with the settings of this layer, whose matrix is drawn separately."""
+        return Dense(
+            units,
+            activation,
+            use_bias=self.config.use_bias,
+            kernel_initializer=own_initializer(initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

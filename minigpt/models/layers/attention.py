@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
-from minigpt.models.layers.dense import Dense, own_initializer, side_by_side
+from minigpt.models.layers.dense import Dense, side_by_side
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.positions import POSITIONS
@@ -131,13 +131,7 @@ class Attention(DescribedLayer):
             for name in ("query_norm", "key_norm"):
                 setattr(self, name, build_norm(self.config, name, self.dtype_policy))
                 getattr(self, name).build((None, None, None, self.head_dim))
-        self.output_projection = Dense(
-            input_shape[-1],
-            use_bias=self.config.use_bias,
-            kernel_initializer=own_initializer(self.output_initializer),
-            dtype=self.dtype_policy,
-            name="output",
-        )
+        self.output_projection = self.dense(input_shape[-1], self.output_initializer, "output")
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
@@ -266,39 +260,20 @@ class SelfAttention(Attention):
             cache = (key, value)
 
         is_whole = cache is not None or mask is not None or not self.causal
-        attended = [
-            self._attend(
-                query[:, :, block],
-                key[:, :, : block.stop],
-                value[:, :, : block.stop],
-                positions[:, block],
-                mask,
-                None if starts is None else starts[:, block],
-                training,
-            )
-            for block in ([slice(0, None)] if is_whole else blocks_of(query))
-        ]
+        attended = []
+        for block in [slice(0, None)] if is_whole else blocks_of(query):
+            part = query[:, :, block], key[:, :, : block.stop], value[:, :, : block.stop]
+            places = positions[:, block]
+            begins = None if starts is None else starts[:, block]
+            slots = ops.arange(ops.shape(part[1])[2])
+            # Each row has at least one True: a token attends to itself.
+            visible = slots <= places[:, None, :, None] if self.causal else None
+            visible = _masked(visible, mask)
+            if begins is not None:
+                visible = ops.logical_and(visible, slots >= begins[:, None, :, None])
+            bias = self.score_bias(places, slots)
+            attended.append(attend(*part, visible, self.dropout, training, bias))
         return self.project_output(ops.concatenate(attended, axis=2)), cache, values
-
-    def _attend(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        positions: Any,
-        mask: Any,
-        starts: Any,
-        training: bool | None,
-    ) -> Any:
-        """Attends from queries at `positions`; in a causal layer, to no later position."""
-        # Each row has at least one True: a token attends to itself.
-        slots = ops.arange(ops.shape(key)[2])
-        earlier = slots <= positions[:, None, :, None] if self.causal else None
-        visible = _masked(earlier, mask)
-        if starts is not None:
-            visible = ops.logical_and(visible, slots >= starts[:, None, :, None])
-        bias = self.score_bias(positions, slots)
-        return attend(query, key, value, visible, self.dropout, training, bias)
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U].

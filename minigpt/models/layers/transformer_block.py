@@ -9,7 +9,6 @@ from minigpt.config import GPTConfig
 from minigpt.models.layers.activations import ACTIVATIONS, gated
 from minigpt.models.layers.arguments import MODEL_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.attention import Attention, CausalSelfAttention, SelfAttention
-from minigpt.models.layers.dense import Dense, own_initializer
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.ngrams import CausalConvolution
 from minigpt.models.layers.norms import build_norm
@@ -57,21 +56,8 @@ class Block(DescribedLayer):
         if config.is_modern:
             # One matrix product computes the gate and the values: this is faster than two.
             width, function = 2 * width, gated(function)
-        self.expand = Dense(
-            width,
-            function,
-            use_bias=config.use_bias,
-            kernel_initializer=own_initializer(self.kernel_initializer),
-            dtype=policy,
-            name="expand",
-        )
-        self.contract = Dense(
-            config.embed_dim,
-            use_bias=config.use_bias,
-            kernel_initializer=own_initializer(self.output_initializer),
-            dtype=policy,
-            name="contract",
-        )
+        self.expand = self.dense(width, self.kernel_initializer, "expand", function)
+        self.contract = self.dense(config.embed_dim, self.output_initializer, "contract")
         self.norm1 = build_norm(config, "norm1", policy)
         self.norm2 = build_norm(config, "norm2", policy)
         self.ff_dropout = Dropout(config.ff_dropout_rate, dtype=policy)
@@ -89,11 +75,6 @@ class Block(DescribedLayer):
         )
 
     def build(self, input_shape: Any) -> None:
-        if len(input_shape) != 3 or input_shape[-1] != self.config.embed_dim:
-            raise ValueError(
-                f"The input of {type(self).__name__} should have the shape [B, T, embed_dim], with "
-                f"embed_dim = {self.config.embed_dim}. Received: {tuple(input_shape)}"
-            )
         # Keras checks the input of each call. Otherwise a norm would broadcast an input of another width.
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.config.embed_dim})
         self.attention.build(input_shape)
@@ -194,8 +175,6 @@ class TransformerBlock(Block):
         causal: bool = True,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(causal, bool):
-            raise ValueError(f"`causal` should be True or False. Received: {causal!r}")
         self.causal = causal
         self.attention_class = CausalSelfAttention if causal else SelfAttention
         super().__init__(embed_dim, num_heads, ff_dim, dropout_rate, activation, **kwargs)

@@ -80,7 +80,6 @@ WRONG = [
     (TransformerBlock, ((8, 2, 12), {"num_head": 3}), ValueError, "num_head"),
     (TransformerBlock, ((8, 2, 12), {"rate": 2}), ValueError, "dropout_rate"),
     (TransformerBlock, ((8, 2, 12, 0.1, "tanh"), {}), ValueError, "activation"),
-    (TransformerBlock, ((8, 2, 12), {"causal": 3}), ValueError, "causal"),
     (TransformerBlock, ((8, 2, 12), {"causal": False, "convolution": 3}), ValueError, "causal"),
     (PreNormTransformerBlock, ((32, 3, 64), {}), ValueError, "num_heads"),
     (ModernTransformerBlock, ((6, 2, 64), {}), ValueError, "head_dim"),
