@@ -30,7 +30,6 @@ from typing import Any
 from minigpt.environment import (
     NEEDS_TENSORFLOW,
     check_keras_backend,
-    check_keras_floatx,
     hide_tensorflow_log,
 )
 from minigpt.notices import LOGGER
@@ -109,7 +108,6 @@ def __getattr__(name: str) -> Any:
                 raise ModuleNotFoundError(f"minigpt.{name}: {NEEDS_TENSORFLOW}", name="keras")
             check_keras_backend()
             _import_keras()
-            check_keras_floatx()
         value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 

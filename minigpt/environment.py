@@ -179,17 +179,6 @@ def check_keras_backend() -> None:
         )
 
 
-def check_keras_floatx() -> None:
-    """Raises a `UserError` if Keras' floatx is not float32. Imports Keras."""
-    import keras
-
-    if (floatx := keras.config.floatx()) != "float32":
-        raise UserError(
-            f"Keras' floatx = {floatx!r}: minigpt needs 'float32'; change it in keras.json or with "
-            "keras.config.set_floatx"
-        )
-
-
 def printable(text: str) -> str:
     r"""Returns `text` with control characters replaced by escapes, for a terminal or a title.
 

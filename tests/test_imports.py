@@ -118,3 +118,16 @@ def test_no_circle():
     imports = {path: imported_files(path, names) for path in FILES}
     assert any(imports.values())
     graphlib.TopologicalSorter(imports).prepare()  # Raises a CycleError that names the files.
+
+
+# A command has the name of what it calls; a graph, that of the tokenizer; the functions that apply the
+# settings of `[sampling]`, that of the section; the public losses, that of the file they are from.
+SAME_NAMES = {"__init__", "export", "launch", "sweep", "gpt2", "sampling", "losses"}
+
+
+def test_a_name_stands_for_one_file_and_one_class():
+    stems = [path.stem for path in FILES]
+    assert {stem for stem in stems if stems.count(stem) > 1} == SAME_NAMES
+    text = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
+    classes = re.findall(r"^class (\w+)", text, re.MULTILINE)
+    assert {name for name in classes if classes.count(name) > 1} == set()

@@ -7,7 +7,7 @@ import numpy as np
 
 from minigpt.runs.analysis import Group, Passage
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.vocabulary import IncrementalDetokenizer
+from minigpt.tokenizers.vocabulary import ContinuationText
 
 # Passages of each kind, and their tokens. A pair of sentences with fewer target tokens is left out: most of
 # the shortest ones would be among the easiest or the hardest.
@@ -96,10 +96,10 @@ class LossBreakdown:
         }
 
     def _described(self, passage: _Passage) -> Passage:
-        texts = IncrementalDetokenizer(self._tokenizer, [])
+        texts = ContinuationText(self._tokenizer, [])
         end_id = self._tokenizer.end_id
         tokens = [
-            ("<end>" if token == end_id else texts.push(token), round(float(loss), 4))
+            ("<end>" if token == end_id else texts.push([token]), round(float(loss), 4))
             for token, loss in zip(passage.tokens.tolist(), passage.losses, strict=True)
         ]
         if (ids := passage.source) is not None:

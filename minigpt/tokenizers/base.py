@@ -174,7 +174,7 @@ class Tokenizer(Vocabulary):
         folder = as_path("folder", folder)
         path = folder / STATE_FILE
         try:
-            state = json.loads(read_file(path))
+            state = json.loads(read_or_refuse(path))
             # What has not changed needs no other check.
             if state.pop("fingerprint", None) != _hash(state):
                 raise ValueError("does not match its fingerprint")
@@ -200,7 +200,7 @@ def _hash(state: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def read_file(path: Path) -> bytes:
+def read_or_refuse(path: Path) -> bytes:
     """Reads a regular file; a `UserError` if it cannot be read."""
     try:
         return files.read_file(path)
@@ -210,7 +210,7 @@ def read_file(path: Path) -> bytes:
 
 def read_checked_file(path: Path, sha256: str) -> bytes:
     """Reads a file whose hash `tokenizer.json` has recorded; a `UserError` if it has another one."""
-    data = read_file(path)
+    data = read_or_refuse(path)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise UserError(f"{path}: damaged: not the file that belongs to tokenizer.json")
     return data

@@ -11,7 +11,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer, read_checked_file, read_file
+from minigpt.tokenizers.base import Tokenizer, read_checked_file, read_or_refuse
 from minigpt.tokenizers.byte_pair import MODEL_FILE, piece_bytes
 
 # What tokenizers call the end of a document, and what is unknown. The first name of a vocabulary is meant.
@@ -42,7 +42,7 @@ class FileTokenizer(Tokenizer):
     def from_file(cls, path: Path) -> Tokenizer:
         """Reads a file of the user; a `UserError` if it cannot be used."""
         try:
-            return cls.from_data(read_file(path), path)
+            return cls.from_data(read_or_refuse(path), path)
         except ValueError as error:
             raise UserError(f"{path}: {' '.join(str(error).split())}") from None
 

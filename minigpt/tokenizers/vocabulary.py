@@ -183,26 +183,69 @@ def unescaped(text: str) -> str:
 _CONTEXT_BYTES = 4
 
 
-class IncrementalDetokenizer:
-    """Decodes a continuation of a prompt int32[P] in parts of some tokens, in constant time per token.
+class ContinuationText:
+    """Text of a continuation of a prompt, up to its stop string, in constant time per token.
 
-    Each part is decoded together with the few tokens before it that determine its text: the joined
-    results equal `Vocabulary.continuation`.
+    Tokens are decoded together with the few tokens before them that determine their text: without stop
+    strings, the joined results equal `Vocabulary.continuation`.
+
+    Args:
+      tokenizer: the tokenizer.
+      prompt_ids: int32[P].
+      stops: stop strings.
+
+    Attributes:
+      stopped: whether a stop string was found.
+      tokens: the tokens that were pushed; the last one completed the stop string, if there is one.
     """
 
-    def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray) -> None:
+    def __init__(
+        self,
+        tokenizer: Vocabulary,
+        prompt_ids: Sequence[int] | np.ndarray,
+        stops: Sequence[str] = (),
+    ) -> None:
+        self.stopped = False
+        self.tokens: list[int] = []
+        self.stops = stops
+        self._held = ""
         self._tokenizer = tokenizer
         self._set_context(np.asarray(prompt_ids).tolist())
 
-    def push(self, *tokens: int) -> str:
-        """Returns the text that tokens add; a character is held back until it is complete."""
+    def preview(self, *tokens: int) -> str:
+        """Returns the text that tokens would add; a character is held back until it is complete."""
+        return self._tokenizer.decode([*self._context, *tokens])[len(self._decoded) :]
+
+    def push(self, tokens: Iterable[int]) -> str:
+        """Returns the text that tokens add, without a possible start of a stop string at its end.
+
+        Tokens after a stop string are ignored.
+        """
+        if not self.stops:
+            new = list(tokens)
+            self.tokens += new
+            return self._decoded_text(*new)
+        ready = []
+        for token in tokens:
+            if self.stopped:
+                break
+            self.tokens.append(token)
+            self._held += self._decoded_text(token)
+            stop = find_stop(self._held, self.stops)
+            if stop is None:
+                end = len(self._held) - partial_stop_length(self._held, self.stops)
+                ready.append(self._held[:end])
+                self._held = self._held[end:]
+            else:
+                self.stopped = True
+                ready.append(self._held[:stop])
+                self._held = ""
+        return "".join(ready)
+
+    def _decoded_text(self, *tokens: int) -> str:
         text = self.preview(*tokens)
         self._set_context([*self._context, *tokens])
         return text
-
-    def preview(self, *tokens: int) -> str:
-        """Returns the text that `push` would return."""
-        return self._tokenizer.decode([*self._context, *tokens])[len(self._decoded) :]
 
     def _set_context(self, tokens: list[int]) -> None:
         """Keeps the newest tokens that determine how the next ones are decoded."""
@@ -216,50 +259,6 @@ class IncrementalDetokenizer:
                 context.append(token)
         self._context = context[::-1]
         self._decoded = self._tokenizer.decode_valid(self._context)
-
-
-class ContinuationText:
-    """Text of a continuation of a prompt int32[P] up to its stop string, token by token.
-
-    Attributes:
-      stopped: whether a stop string was found.
-      tokens: the tokens that were pushed; the last one completed the stop string, if there is one.
-    """
-
-    def __init__(
-        self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray, stops: Sequence[str]
-    ) -> None:
-        self.stopped = False
-        self.tokens: list[int] = []
-        self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
-        self.stops = stops
-        self._held = ""
-
-    def push(self, tokens: Iterable[int]) -> str:
-        """Returns the text that tokens add, without a possible start of a stop string at its end.
-
-        Tokens after a stop string are ignored.
-        """
-        if not self.stops:
-            new = list(tokens)
-            self.tokens += new
-            return self._detokenizer.push(*new)
-        ready = []
-        for token in tokens:
-            if self.stopped:
-                break
-            self.tokens.append(token)
-            self._held += self._detokenizer.push(token)
-            stop = find_stop(self._held, self.stops)
-            if stop is None:
-                end = len(self._held) - partial_stop_length(self._held, self.stops)
-                ready.append(self._held[:end])
-                self._held = self._held[end:]
-            else:
-                self.stopped = True
-                ready.append(self._held[:stop])
-                self._held = ""
-        return "".join(ready)
 
     def finish(self) -> str:
         """Returns the text that was held back; call it after the last token."""

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.tokenizers.kinds import learn_tokenizer
-from minigpt.tokenizers.vocabulary import ContinuationText, IncrementalDetokenizer, find_stop
+from minigpt.tokenizers.vocabulary import ContinuationText, find_stop
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 
@@ -32,11 +32,11 @@ def test_pieces_of_any_ids_join_to_the_continuation(kind, tokenizers, data):
     special = [*tokenizer.encode("\U0001f600\x10\u2581日ab"), tokenizer.end_id]
     ids = st.one_of(st.sampled_from(special), st.integers(0, tokenizer.vocab_size - 1)).map(int)
     prompt, new = data.draw(st.lists(ids, max_size=12)), data.draw(st.lists(ids, max_size=30))
-    detokenizer = IncrementalDetokenizer(tokenizer, prompt)
+    detokenizer = ContinuationText(tokenizer, prompt)
     count = 0
     while count < len(new):
         end = count + data.draw(st.integers(1, 4))
-        text = detokenizer.push(*new[count:end])
+        text = detokenizer.push(new[count:end])
         before = tokenizer.continuation(prompt, new[:count])
         assert before + text == tokenizer.continuation(prompt, new[:end])
         count = end

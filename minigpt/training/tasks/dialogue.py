@@ -69,10 +69,7 @@ class Dialogue(LanguageModeling):
         train, tokenizer = self.train, self.corpus.tokenizer
         uniform, unigram = self.baselines
         learned = self.train_counts.sum() / self.corpus.train.tokens
-        places = len(train.rows) * train.length
-        padding = 1 - self.tokens_per_batch * len(train.rows) / (
-            self.config.training.batch_size * places
-        )
+        padding = 1 - self.tokens_per_batch / (self.config.training.batch_size * train.length)
         divided = (
             f"{counted(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
             f"between turns; {train.left_out:,} tokens of longer turns are not trained on"
