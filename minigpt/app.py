@@ -16,8 +16,7 @@ from minigpt.insight.examination import Reporter
 from minigpt.insight.report.report import write_report
 from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
-from minigpt.targets.certificate import verify_export
-from minigpt.targets.export import write_export
+from minigpt.targets.export import verify_export, write_export
 from minigpt.targets.run_files import export_hooks
 from minigpt.training import pipeline
 

@@ -17,7 +17,7 @@ from tensorflow.python.framework.ops import gradient_registry
 
 import minigpt
 from minigpt.generation.step_models import CachedGPT
-from minigpt.targets.run_files import SavedModelFolder
+from minigpt.targets.run_files import BestExport
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
 from tests.settings import NEVER_COMPILED
 from tests.tiny import (  # noqa: F401
@@ -105,7 +105,12 @@ def nothing_exported() -> Iterator[None]:
         yield
 
 
-_write_saved_model = SavedModelFolder.best_ready
+_write_export = BestExport.best_ready
+
+
+def _write_no_saved_model(export, run, model) -> None:
+    if export.name != "saved_model":
+        _write_export(export, run, model)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -116,14 +121,14 @@ def without_saved_models() -> Iterator[None]:
     processes of their own.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SavedModelFolder, "best_ready", lambda *_: None)
+        patch.setattr(BestExport, "best_ready", _write_no_saved_model)
         yield
 
 
 @contextmanager
 def saved_models() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SavedModelFolder, "best_ready", _write_saved_model)
+        patch.setattr(BestExport, "best_ready", _write_export)
         yield
 
 

@@ -11,7 +11,7 @@ from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
+from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 from minigpt.runs.run import Run
 
@@ -160,7 +160,7 @@ def report(
         if len(opened) > 1:
             raise UserError("--output: should be given with several runs, as a new file")
         output = opened[0].path / REPORT_FILE
-    own = len(opened) == 1 and is_own_report(opened[0], output)
+    own = len(opened) == 1 and output.resolve() == opened[0].report_file.resolve()
     if output.exists() and not own:
         raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
     write_report(opened, output)

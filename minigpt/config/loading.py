@@ -60,19 +60,18 @@ def load_config(
     check_strings("overrides", overrides)
     check_strings("text", text)
     origin, raw = _read(source)
-    number = raw.get("format", FORMAT)
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        problem = f"should be a number from 1 to {FORMAT}; a later version may have written it"
-        raise UserError(f"{origin}format = {number!r}: {problem}")
     sections = {
         name: dict(settings) if isinstance(settings, Mapping) else settings
         for name, settings in raw.items()
-        if name != "format"
     }
+    number = sections.pop("format", FORMAT)
+    if number not in range(1, FORMAT + 1):
+        problem = f"should be a number from 1 to {FORMAT}; a later version may have written it"
+        raise UserError(f"{origin}format = {number!r}: {problem}")
     if text:
         _set_paths(sections, text)
     problems: list[str] = []
-    overridden = apply_overrides(sections, overrides, problems)
+    overridden = _apply_overrides(sections, overrides, problems)
     try:
         config = Config.model_validate(sections)
     except ValidationError as error:
@@ -85,10 +84,9 @@ def load_config(
 def load_new_config(
     source: str | Path | None, overrides: Sequence[str], text: Sequence[str]
 ) -> Config:
-    """Reads the configuration of a new run, as `load_config`, with another default.
+    """Reads the configuration of a new run, as `load_config`.
 
-    Without a source, it is the default configuration, unless there is a text or a run to start from: the
-    sizes of that configuration are not theirs.
+    Without a source, it is the default configuration, unless there is a text or a run to start from.
     """
     is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
     return load_config(source or (None if is_chosen else "default"), overrides, text)
@@ -96,12 +94,11 @@ def load_new_config(
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
     data = sections.setdefault("data", {})
-    if not isinstance(data, dict):
-        return
-    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
-    if data.get("source") not in with_paths:
-        select_variant(sections, "data", "files")
-    data["paths"] = list(paths)
+    if isinstance(data, dict):
+        source = variants("data").get(data.get("source"))
+        if not source or "paths" not in source.model_fields:
+            select_variant(sections, "data", "files")
+        data["paths"] = list(paths)
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
@@ -149,18 +146,14 @@ def check_strings(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be a list of strings. Received: {value!r}")
 
 
-def apply_overrides(
+def _apply_overrides(
     sections: dict[str, Any], overrides: Sequence[str], problems: list[str]
 ) -> set[str]:
-    """Changes settings in place.
+    """Changes settings in place; an override that cannot be read is a line in `problems`.
 
     An override of `data.source`, `tokenizer.kind` or `model.kind` drops the settings that belonged to
     the previous one; see `select_variant`.
 
-    Args:
-      sections: section name → its settings.
-      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text if it is not valid TOML.
-      problems: receives a line for each override that cannot be read.
     Returns:
       The names of the settings that were changed, such as "training.epochs".
     """
@@ -183,17 +176,12 @@ def apply_overrides(
 
 
 def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
-    """Selects the variant of a section and drops the settings that belonged to the previous variant.
+    """Selects the variant of a section, in place, and drops the settings that belonged to the previous one.
 
     A setting belongs to a variant if the other variant does not have it, or has it with a different default
     or different limits. For example, a vocabulary size for words does not suit characters. A change
     between pairs and continuous text also selects the model that suits the source, and drops the settings
     of training and sampling that have no effect with it.
-
-    Args:
-      sections: section name → its settings; changed in place.
-      section: the section with variants.
-      name: the variant, such as "files"; nothing is dropped for an unknown one.
     """
     key = str(selector(section))
     settings = sections.setdefault(section, {})
@@ -245,15 +233,10 @@ def _parse(override: str) -> tuple[str, str, Any]:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return section, key, text
+    fields = (v.model_fields.get(key) for v in variants(section).values())
+    is_text = any(field and field.annotation in (str, str | None) for field in fields)
     # Text that looks like a number is still text if the setting is text.
-    if not isinstance(value, str) and _is_text(section, key):
-        value = text
-    return section, key, value
-
-
-def _is_text(section: str, key: str) -> bool:
-    fields = [v.model_fields[key] for v in variants(section).values() if key in v.model_fields]
-    return any(field.annotation in (str, str | None) for field in fields)
+    return section, key, value if isinstance(value, str) or not is_text else text
 
 
 # Values come from the user and may be of any length.
@@ -263,10 +246,10 @@ _SHORT.maxlist = _SHORT.maxdict = 20
 
 
 def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
-    """Returns the line for one of the errors of a pydantic `ValidationError`.
+    """Returns the line for one of `ValidationError.errors()`.
 
     Args:
-      details: one of `ValidationError.errors()`.
+      details: the error.
       origin: the beginning of the line: the file's path and a colon, or nothing.
       overridden: names of the settings that came from overrides, such as "training.epochs".
     """

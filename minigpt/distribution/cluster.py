@@ -26,7 +26,6 @@ class Cluster:
 
     @property
     def others(self) -> list[int]:
-        """The numbers of the other workers."""
         return [index for index in range(len(self.addresses)) if index != self.index]
 
     def name(self, index: int) -> str:
@@ -37,35 +36,24 @@ class Cluster:
 def find_cluster(workers: int | str = "auto") -> Cluster | None:
     """Returns the cluster that TF_CONFIG or Slurm's variables describe; None if there is no other worker.
 
-    Args:
-      workers: `training.workers`, the number that should be found, or "auto".
-    Raises:
-      UserError: the variables cannot be used, or describe another number of workers.
+    `workers` is `training.workers`, the number that should be found, or "auto".
     """
-    source, cluster = "TF_CONFIG", None
-    if "TF_CONFIG" in os.environ:
-        cluster = _from_tf_config()
-    elif _is_in_slurm():
-        source, cluster = "Slurm", _from_slurm()
+    has_tf_config, cluster = "TF_CONFIG" in os.environ, None
+    if has_tf_config or _is_in_slurm():
+        cluster = _from_tf_config() if has_tf_config else _from_slurm()
     found = len(cluster.addresses) if cluster else 1
     if workers not in ("auto", found):
         problem = (
-            f"{source} describes {found}"
-            if cluster
-            else "this process was started alone; `minigpt launch`, `srun` or TF_CONFIG start several"
+            "this process was started alone; `minigpt launch`, `srun` or TF_CONFIG start several"
         )
+        if cluster:
+            problem = f"{'TF_CONFIG' if has_tf_config else 'Slurm'} describes {found}"
         raise UserError(f"training.workers = {workers}: {problem}")
     return cluster if found > 1 else None
 
 
 def worker_place() -> tuple[int, int]:
-    """Returns the number of this worker and that of all; (0, 1) for one that trains alone.
-
-    It needs no TensorFlow, which `find_cluster` needs to list Slurm's nodes.
-
-    Raises:
-      UserError: TF_CONFIG cannot be used.
-    """
+    """Returns the number of this worker and that of all, as `find_cluster`, without TensorFlow."""
     if "TF_CONFIG" in os.environ:
         cluster = _from_tf_config()
         return (cluster.index, len(cluster.addresses)) if cluster else (0, 1)
@@ -78,15 +66,16 @@ def _is_in_slurm() -> bool:
     return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
 
 
+Job = Literal["chief", "worker"]
+
+
 class _Task(BaseModel):
-    type: Literal["chief", "worker"]
+    type: Job
     index: NonNegativeInt
 
 
 class _TFConfig(BaseModel):
-    cluster: dict[
-        Literal["chief", "worker"], list[Annotated[str, StringConstraints(pattern=r"^.+:\d+$")]]
-    ]
+    cluster: dict[Job, list[Annotated[str, StringConstraints(pattern=r"^.+:\d+$")]]]
     task: _Task
 
 

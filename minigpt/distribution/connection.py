@@ -72,46 +72,29 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
 
 def is_reachable(address: str) -> bool:
     """Returns whether a process listens at an address, "HOST:PORT" or "[IPv6]:PORT"."""
-    host, port = _split(address)
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except OSError:
-        return False
-    return True
-
-
-def _listen(address: str, backlog: int) -> socket.socket:
-    """Listens at the port of an address of this machine.
-
-    Raises:
-      OSError: another process uses the port.
-    """
-    port = _split(address)[1]
-    if socket.has_dualstack_ipv6():
-        family = socket.AF_INET6
-        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
-    return socket.create_server(("", port), backlog=backlog)
-
-
-def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+    with suppress(OSError):
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        return True
+    return False
 
 
 def _wait_for_others(cluster: Cluster) -> None:
-    """Waits until all other workers listen at the same time, in Python, where signals are handled.
-
-    Raises:
-      UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
-    """
+    """Waits until all other workers listen at the same time, in Python, where signals are handled."""
     minutes = START_SECONDS / 60
     LOGGER.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
     began, reported = time.monotonic(), False
+    port = int(cluster.addresses[cluster.index].rpartition(":")[2])
+    is_dual = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_dual else socket.AF_INET
     try:
-        server = _listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))
+        server = socket.create_server(
+            ("", port), family=family, backlog=len(cluster.addresses), dualstack_ipv6=is_dual
+        )
     except OSError:
         raise _address_in_use(cluster) from None
     with server:
+        server.setblocking(False)
         while missing := [i for i in cluster.others if not is_reachable(cluster.addresses[i])]:
             waited = time.monotonic() - began
             names = ", ".join(cluster.name(index) for index in missing)
@@ -121,16 +104,11 @@ def _wait_for_others(cluster: Cluster) -> None:
                 # Not logged: only the first worker shows what is logged, and it may be the missing one.
                 print(f"minigpt: {names}: not started yet; waiting", file=sys.stderr)
                 reported = True
-            _accept_all(server)
+            # The workers that check whether this one listens: before the queue is full.
+            with suppress(BlockingIOError):
+                while True:
+                    server.accept()[0].close()
             time.sleep(0.2)
-
-
-def _accept_all(server: socket.socket) -> None:
-    """Accepts the connections of workers that check whether this one listens, before the queue is full."""
-    server.setblocking(False)
-    with suppress(BlockingIOError):
-        while True:
-            server.accept()[0].close()
 
 
 def _address_in_use(cluster: Cluster) -> UserError:
@@ -140,22 +118,16 @@ def _address_in_use(cluster: Cluster) -> UserError:
     )
 
 
-def check_equal(replicas: Replicas, record: dict[str, Any], what: dict[str, str]) -> None:
-    """Checks that all workers have the same record.
+def check_equal(replicas: Replicas, record: dict[str, Any]) -> None:
+    """Checks that all workers have the same JSON values by name.
 
-    Args:
-      replicas: of all workers.
-      record: JSON values by name.
-      what: how a message names them.
     Raises:
-      UserError: in every worker; one line for each worker that differs from the first one, and each
-        difference.
+      UserError: in every worker; one line for each difference of a worker from the first one.
     """
     first, *others = replicas.gather(record)
     assert replicas.cluster
     problems = [
-        f"{replicas.cluster.name(index)}: {what.get(name, name)} = {other.get(name)!r}; "
-        f"worker 0 has {value!r}"
+        f"{replicas.cluster.name(index)}: {name} = {other.get(name)!r}; worker 0 has {value!r}"
         for index, other in enumerate(others, 1)
         for name, value in first.items()
         if other.get(name) != value
@@ -166,13 +138,7 @@ def check_equal(replicas: Replicas, record: dict[str, Any], what: dict[str, str]
 
 @contextmanager
 def lost_workers(replicas: Replicas | None) -> Iterator[None]:
-    """Turns the loss of another worker into one line that names it.
-
-    Args:
-      replicas: those of the run.
-    Raises:
-      UserError: another worker has ended or cannot be reached.
-    """
+    """Turns the loss of another worker into a `UserError` that names it."""
     try:
         yield
     except LOST as error:

@@ -15,13 +15,12 @@ from minigpt.config import TrainingConfig
 from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, worker_place
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
-from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.replicas import Replicas
-from minigpt.distribution.step import ReplicatedStep
+from minigpt.distribution.step import DividedMuon, ReplicatedStep
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.optimizers import build_optimizer
+from minigpt.training.optimizers import Muon, build_optimizer
 from minigpt.training.start import Start
 from minigpt.training.strategy import (
     Step,
@@ -61,25 +60,19 @@ class Devices(Strategy):
             yield name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
-        """Checks that all workers train the same model on the same text with the same version.
-
-        Raises:
-          UserError: in every worker, with each difference from the first worker.
-        """
+        """Checks that all workers train the same model on the same text with the same version."""
         if (replicas := self._several_workers) is None:
             return
-        checkpoint = start.checkpoint
-        record: dict[str, Any] = {
+        settings = start.config.settings(mode="json").items()
+        record = {
             "minigpt": minigpt.__version__,
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
-            "text": corpus.fingerprint[:12],
-            "checkpoint": checkpoint.path.name if checkpoint else None,
+            "SHA-256 of the tokens": corpus.fingerprint[:12],
+            "checkpoint": start.checkpoint.path.name if start.checkpoint else None,
+            **{name: value for name, value in settings if name not in _OWN},
         }
-        what = {"text": "SHA-256 of the tokens"}
-        settings = start.config.settings(mode="json").items()
-        record |= {name: value for name, value in settings if name not in _OWN}
-        check_equal(replicas, record, what)
+        check_equal(replicas, record)
 
     def build_model(self, build: Callable[[], keras.Model]) -> keras.Model:
         """Returns the model that `build` returns, with a copy on every replica."""
@@ -100,48 +93,32 @@ class Devices(Strategy):
         training, replicas = task.config.training, self.replicas
         # These update within a condition, where replicas cannot exchange tensors.
         is_conditional = training.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
-        kind = (
-            {}
-            if is_conditional or replicas.count == 1
-            else {"muon": partial(DividedMuon, replicas)}
-        )
+        muon = Muon if is_conditional else partial(DividedMuon, replicas)
         with replicas.scope():
             optimizer = build_optimizer(
-                training, model, compiles_updates=replicas.jit_compile, **kind
+                training, model, muon=muon, compiles_updates=replicas.jit_compile
             )
         # The metrics are created outside: they hold the loss of all replicas.
         model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
         task.set_model(model, replicas)
 
     def share(self, run: Run | None) -> Run:
-        """Returns the run of the first worker.
-
-        Raises:
-          UserError: its directory cannot be seen.
-        """
         if self.replicas is None:
             return super().share(run)
         path = Path(self.replicas.from_first(run and str(run.path.absolute())))
         if not path.is_dir():
-            raise UserError(
-                f"{path}: the run directory of worker 0 does not exist here; should be in a folder that "
-                "all workers share"
-            )
+            problem = "does not exist here; should be in a folder that all workers share"
+            raise UserError(f"{path}: the run directory of worker 0 {problem}")
         return run or Run(path)
 
     def check_weights(self, model: keras.Model) -> None:
-        """Checks that all workers begin with the same weights and the same state of the optimizer.
-
-        Raises:
-          UserError: in every worker, with those that differ from the first one.
-        """
+        """Checks that all workers begin with the same weights and the same state of the optimizer."""
         if (replicas := self._several_workers) is None:
             return
         digest = hashlib.sha256()
         for variable in (*model.variables, *model.optimizer.variables):
             digest.update(keras.ops.convert_to_numpy(variable).tobytes())
-        what = {"weights": "SHA-256 of the weights"}
-        check_equal(replicas, {"weights": digest.hexdigest()[:12]}, what)
+        check_equal(replicas, {"SHA-256 of the weights": digest.hexdigest()[:12]})
 
     @contextmanager
     def computing(self, loop: TrainingLoop) -> Iterator[Step]:
@@ -169,15 +146,10 @@ class Devices(Strategy):
             raise
 
     def agree(self, loop: TrainingLoop) -> bool:
-        """Makes all workers end training at the same update, whichever of them stops it.
+        """Makes all workers end training at the same update; returns whether one of them was interrupted.
 
-        The time limit is the first worker's, whose clock may also change the number of updates. Every
-        worker can be interrupted.
-
-        Returns:
-          whether one of them was. A signal that arrives during the call counts in the next one.
-        Raises:
-          UserError: another worker has failed, and says why.
+        The time limit is the first worker's, whose clock may also change the number of updates. A signal
+        that arrives during the call counts in the next one.
         """
         if (replicas := self.replicas) is None:
             return super().agree(loop)
@@ -212,13 +184,8 @@ class Devices(Strategy):
 def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[str, Replicas | None]:
     """Selects the devices, connects to the other workers, and seeds all random number generators.
 
-    Args:
-      config: the settings.
-      cluster: the workers; None for one process.
     Returns:
       The devices' name, and the replicas; None for one device.
-    Raises:
-      UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
     """
     workers = len(cluster.addresses) if cluster else 1
     gpus = selected_gpus(config.device, config.devices)
@@ -247,7 +214,7 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
     if devices > 1:
         name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
     if cluster:
-        name = f"{len(cluster.addresses)} workers, each with {name}"
+        name = f"{workers} workers, each with {name}"
     return name, Replicas(strategy, cluster, config.uses_xla)
 
 
@@ -266,11 +233,9 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
 
 
 def _check_devices(kind: str, devices: int) -> None:
-    """Checks that TensorFlow can use this many devices together in this process.
+    """Raises a `UserError` if TensorFlow cannot use this many devices together in this process.
 
-    Raises:
-      UserError: it was initialized with fewer, or has used another number of them together, of which it
-        keeps a record: it would wait forever, or fail at the first sum.
+    After another number it would wait forever, or fail at the first sum.
     """
     global _used_together
     found = len(tf.config.list_logical_devices(kind))

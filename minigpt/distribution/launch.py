@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from minigpt.errors import UserError
 from minigpt.interrupts import signals_handled_by
 
-# Workers end by themselves when one of them has ended. One that hangs is killed after this time.
-END_SECONDS = 30.0
-# Those that still wait for one that has failed, to connect, are interrupted after this time.
-INTERRUPT_SECONDS = 10.0
+# Workers end by themselves when one of them has failed. One that does not, for example because it waits
+# for it to connect, is interrupted after the first time, and killed after the second.
+INTERRUPT_SECONDS, KILL_SECONDS = 10.0, 30.0
+Worker = subprocess.Popen[bytes]
 # The variable that tells a worker the process that launched it.
 _LAUNCHED_BY = "MINIGPT_LAUNCHED_BY"
 
@@ -26,21 +26,17 @@ _LAUNCHED_BY = "MINIGPT_LAUNCHED_BY"
 def launch(arguments: Sequence[str], workers: int) -> list[int]:
     """Runs a command of minigpt in several processes of this machine, which train together.
 
-    The first worker prints as usual; the others print only errors. Ctrl-C, SIGTERM and SIGHUP reach all of
-    them.
+    The first worker prints as usual, the others only errors. Ctrl-C, SIGTERM and SIGHUP reach all of them.
 
     Args:
       arguments: of the command, without the program: `["train", "--config", "python"]`.
       workers: number of processes.
     Returns:
       the exit status of each worker; negative for the number of the signal that ended it.
-    Raises:
-      UserError: there are fewer GPUs than workers.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     environments = [worker_environment(addresses, index) for index in range(workers)]
-    command = [sys.executable, "-m", "minigpt", *arguments]
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[Worker] = []
     readers: list[threading.Thread] = []
     shown: set[bytes] = set()
 
@@ -54,7 +50,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
         try:
             for index, environment in enumerate(environments):
                 process = subprocess.Popen(
-                    command,
+                    [sys.executable, "-m", "minigpt", *arguments],
                     env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
                     process_group=0,
                     stdin=subprocess.DEVNULL if workers > 1 else None,
@@ -77,10 +73,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
 
 
 def end_with_launch() -> None:
-    """Makes this process end, as after SIGTERM, when the process that launched it is gone.
-
-    Does nothing in a process that `launch` has not started.
-    """
+    """Makes a process that `launch` has started end, as after SIGTERM, when `launch` is gone."""
     launched_by = os.environ.get(_LAUNCHED_BY)
 
     def watch() -> None:
@@ -92,7 +85,7 @@ def end_with_launch() -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _copy_errors(process: subprocess.Popen[bytes], shown: set[bytes]) -> None:
+def _copy_errors(process: Worker, shown: set[bytes]) -> None:
     """Copies what a worker writes to standard error; a message that several workers write, once."""
     assert process.stderr
     for line in process.stderr:
@@ -102,33 +95,25 @@ def _copy_errors(process: subprocess.Popen[bytes], shown: set[bytes]) -> None:
             shown.add(line)
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
-    """Waits for all; those that still run END_SECONDS after one has failed are killed, with status 1."""
-    failed: float | None = None
-    interrupted = False
+def _wait(processes: list[Worker]) -> list[int]:
+    """Waits for all, or until one fails, and then ends the others; returns their statuses."""
+    failed, ends = None, [(INTERRUPT_SECONDS, Worker.terminate), (KILL_SECONDS, Worker.kill)]
     while running := [process for process in processes if process.poll() is None]:
         if failed is None and any(process.poll() for process in processes):
             failed = time.monotonic()
-        passed = time.monotonic() - failed if failed else 0.0
-        if passed > INTERRUPT_SECONDS and not interrupted:
-            interrupted = True
+        if failed is not None and ends and time.monotonic() > failed + ends[0][0]:
+            _, end = ends.pop(0)
             for process in running:
-                process.terminate()
-        if passed > END_SECONDS:
-            for process in running:
-                process.kill()
-                process.wait()
-            return [1 if process in running else process.returncode for process in processes]
+                end(process)
         time.sleep(0.1)
     return [process.returncode for process in processes]
 
 
 def worker_environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
     """Returns the variables of one worker: its place, and its share of the GPUs or of the cores."""
-    cluster = {"worker": list(addresses)}
-    task = {"type": "worker", "index": index}
+    place = {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}}
     environment = {
-        "TF_CONFIG": json.dumps({"cluster": cluster, "task": task}),
+        "TF_CONFIG": json.dumps(place),
         # The log of a worker whose connection ends is several lines; minigpt says it in one.
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }

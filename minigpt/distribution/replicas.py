@@ -16,9 +16,8 @@ from minigpt.evaluation.text import SharedBatches
 class Replicas(SharedBatches):
     """The replicas that a batch is divided among, and how their processes exchange values.
 
-    Every worker has the same number of replicas. Replicas are numbered over all workers; those of the
-    first worker come first. All methods that exchange values must be called by all workers, in the same
-    order.
+    Every worker has the same number of replicas. They are numbered over all workers; those of the first
+    worker come first. All workers call the methods that exchange values, in the same order.
 
     Args:
       strategy: of the devices and workers.
@@ -45,11 +44,7 @@ class Replicas(SharedBatches):
         return self.strategy.scope()
 
     def per_replica(self, value: Callable[[int], Any]) -> Any:
-        """Returns a value for `run` that differs between replicas.
-
-        Args:
-          value: returns the array of a replica, from its number. Called for those of this worker.
-        """
+        """Returns a value for `run` that differs between replicas: `value` of the number of each."""
         return self.strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(value(int(context.replica_id_in_sync_group)))
         )
@@ -84,11 +79,7 @@ class Replicas(SharedBatches):
         ).numpy()
 
     def gather(self, record: Any) -> list[Any]:
-        """Returns the records of all workers, in their order.
-
-        Args:
-          record: JSON values.
-        """
+        """Returns the records of all workers, JSON values, in their order."""
         if self.workers == 1:
             return [record]
         assert self.cluster
@@ -99,9 +90,8 @@ class Replicas(SharedBatches):
         texts = np.zeros((self.workers, lengths.max()))
         texts[self.cluster.index, : len(text)] = list(text)
         texts = self.sum_over_workers(texts).astype(np.uint8)
-        return [
-            json.loads(row[:length].tobytes()) for row, length in zip(texts, lengths, strict=True)
-        ]
+        rows = zip(texts, lengths, strict=True)
+        return [json.loads(row[:length].tobytes()) for row, length in rows]
 
     def from_first(self, record: Any) -> Any:
         """Returns the record of the first worker; those of the others are ignored."""

@@ -221,14 +221,11 @@ def _longer(history: History) -> str:
     if history.analysis.state == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
-    epochs = f"training.epochs={2 * training.epochs}"
-    minutes = f"training.max_minutes={2 * (training.max_minutes or 0):g}"
-    if training.step_limits:
-        changes = [minutes]  # The time limit ended it.
-    elif training.max_minutes:
-        changes = [epochs, minutes]
-    else:
-        changes = [epochs]
+    changes = [f"training.epochs={2 * training.epochs}"]
+    if training.max_minutes:
+        minutes = f"training.max_minutes={2 * training.max_minutes:g}"
+        # If the time limit ended it, only the limit has to change.
+        changes = [minutes] if training.step_limits else [*changes, minutes]
     settings = " ".join(f"--set {change}" for change in changes)
     return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."
 
@@ -237,16 +234,14 @@ def memorized(history: History) -> Verdict | None:
     """Returns a verdict if the last state has memorized the training text."""
     evidence = []
     if has_memorized(history):
-        losses = (
+        evidence.append(
             f"The training loss is {history.train_loss:.3f} nats per token, the validation loss "
             f"{history.last.val_loss:.3f}."
         )
-        if history.best is not history.last:
-            losses += (
-                f" The best validation loss was {history.best.val_loss:.3f}, after epoch "
-                f"{history.best.epoch:,}."
+        if (best := history.best) is not history.last:
+            evidence.append(
+                f"The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch:,}."
             )
-        evidence.append(losses)
     measured = history.memorization
     if measured and measured.share - measured.held_out_share >= COPIED:
         evidence.append(
@@ -265,18 +260,18 @@ def memorized(history: History) -> Verdict | None:
 
 def too_large(history: History) -> Verdict | None:
     """Returns a verdict if the model has far more parameters than the text can fill."""
-    sizes = _sizes(history)
-    if sizes is None or history.train_tokens >= history.parameters:
+    sizes, parameters, tokens = _sizes(history), history.parameters, history.train_tokens
+    if sizes is None or tokens >= parameters:
         return None
     largest = sizes[1]
-    overfits = has_memorized(history) and history.parameters > 2 * largest
-    if history.parameters <= SIZE_FACTOR * largest and not overfits:
+    overfits = has_memorized(history) and parameters > 2 * largest
+    if parameters <= SIZE_FACTOR * largest and not overfits:
         return None
     return Verdict(
         "too_large",
-        f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text, {history.parameters / history.train_tokens:,.1f} for each token. minigpt would choose at "
-        f"most {_rounded(largest)} for such a text.",
+        f"The model has {parameters:,} parameters for {tokens:,} tokens of training text, "
+        f"{parameters / tokens:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for "
+        "such a text.",
         f"Use a model of at most {_rounded(largest)} parameters: a smaller model.embed_dim or "
         "model.num_layers.",
     )
@@ -284,21 +279,21 @@ def too_large(history: History) -> Verdict | None:
 
 def too_small(history: History) -> Verdict | None:
     """Returns a verdict if the model has learned what it can and the text has more."""
-    sizes, gain = _sizes(history), last_gain(history)
-    learned = history.unigram - history.last.val_loss
+    sizes, parameters, tokens = _sizes(history), history.parameters, history.train_tokens
+    train_loss, val_loss = history.train_loss, history.last.val_loss
+    learned = history.unigram - val_loss
     if sizes is None or not math.isfinite(learned):
         return None
-    ratio = history.train_tokens / history.parameters
-    gap = history.last.val_loss - history.train_loss
-    is_small = ratio > TOKENS_PER_PARAMETER and history.parameters * SIZE_FACTOR < sizes[0]
-    is_flat = gain < STILL_FALLING * max(learned, 0.0) and gap < NO_GAP * learned
-    if not is_small or not is_flat or diverging(history):
+    is_small = tokens > TOKENS_PER_PARAMETER * parameters and parameters * SIZE_FACTOR < sizes[0]
+    is_flat = last_gain(history) < STILL_FALLING * max(learned, 0.0)
+    has_gap = val_loss - train_loss >= NO_GAP * learned
+    if not is_small or not is_flat or has_gap or diverging(history):
         return None
     return Verdict(
         "too_small",
-        f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text. Its training loss, {history.train_loss:.3f} nats per token, is close to its validation "
-        f"loss, {history.last.val_loss:.3f}, and neither would fall much with more steps.",
+        f"The model has {parameters:,} parameters for {tokens:,} tokens of training text. Its training "
+        f"loss, {train_loss:.3f} nats per token, is close to its validation loss, {val_loss:.3f}, and "
+        "neither would fall much with more steps.",
         f"Use a model of at least {_rounded(sizes[0])} parameters: a larger model.embed_dim or "
         "model.num_layers.",
     )
@@ -310,9 +305,8 @@ def _sizes(history: History) -> tuple[int, int] | None:
     None if the sizes of the text or the model are unknown, and for models that began with the weights of
     another run.
     """
-    is_trained_here = history.config.training.init_from is None
     known = history.parameters and history.train_tokens and history.train_bytes
-    if not is_trained_here or not known:
+    if history.config.training.init_from is not None or not known:
         return None
     vocab_size = round(math.exp(history.uniform)) if math.isfinite(history.uniform) else 0
     return sizes_for(history.train_bytes, vocab_size)
@@ -326,11 +320,9 @@ def _rounded(number: int) -> str:
 
 def suspicious_text(history: History) -> Verdict | None:
     """Returns a verdict if the checks of the text found something."""
-    evidence = [finding.evidence for finding in history.analysis.text or []]
-    if not evidence:
-        return None
+    evidence = " ".join(finding.evidence for finding in history.analysis.text or [])
     action = "Remove this from the text, and train a new run."
-    return Verdict("suspicious_text", " ".join(evidence), action)
+    return Verdict("suspicious_text", evidence, action) if evidence else None
 
 
 # In the order in which the verdicts are shown: the first one may be the reason for the others.
@@ -348,15 +340,7 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
 
 
 def diagnose(history: History) -> list[Verdict]:
-    """Judges the last state of a run.
-
-    The text is judged only if it was examined.
-
-    Args:
-      history: the history of the run.
-    Returns:
-      The verdicts; none if nothing is wrong, or if there is nothing to judge.
-    """
+    """Returns the verdicts about the last state of a run. The text is judged only if it was examined."""
     rules = RULES
     if not history.epochs:
         rules = (diverging, suspicious_text) if history.has_failed else (suspicious_text,)
@@ -367,9 +351,6 @@ def diagnose(history: History) -> list[Verdict]:
         found["below_ngram"] = replace(found["below_ngram"], action=cause.action)
     if "diverging" in found:
         # How the loss falls has another cause then.
-        found = {
-            id: each
-            for id, each in found.items()
-            if id not in ("too_short", "below_ngram", "too_small")
-        }
+        for id in ("too_short", "below_ngram", "too_small"):
+            found.pop(id, None)
     return list(found.values())

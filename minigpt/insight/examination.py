@@ -4,9 +4,9 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, NamedTuple, cast
 
 import minigpt
 from minigpt.config import Config
@@ -24,14 +24,7 @@ from minigpt.insight.memorization import is_measurable, measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
 from minigpt.notices import LOGGER
-from minigpt.runs.analysis import (
-    Analysis,
-    Baselines,
-    Memorization,
-    State,
-    Verdict,
-    write_analysis,
-)
+from minigpt.runs.analysis import Analysis, Baselines, State, Verdict, write_analysis
 from minigpt.runs.layout import run_error
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
@@ -52,100 +45,109 @@ FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 SHARE, FINAL_SHARE = 0.01, 0.05
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """One of the things that are measured once in a run.
 
     Attributes:
       subject: what it is, for messages.
       seconds: about how long it takes.
-      is_due: returns whether it can be measured now and is not known yet. Arguments: the analysis so far,
-        the number of epochs that have ended, and whether training has ended.
-      measure: returns the analysis with the result. Arguments: the analysis and the number of epochs.
-      refutes: the id of a verdict that it may show to be wrong. The verdict is not given during training
-        before this is measured.
+      is_due: returns whether it can be measured now and is not known yet.
+      measure: returns the analysis with the result.
+      refutes: the id of a verdict that it may show to be wrong. The verdict is not given before this is
+        measured.
     """
 
     subject: str
     seconds: float
-    is_due: Callable[[Analysis, int, bool], bool]
-    measure: Callable[[Analysis, int], Analysis]
+    is_due: Callable[[Analysis], bool]
+    measure: Callable[[Analysis], Analysis]
     refutes: str | None = None
 
 
 def measurements(
-    run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
+    run: Run, corpus: Corpus, config: Config, epoch: int, is_finished: bool, tokens: int
 ) -> list[Measurement]:
     """Returns what is measured of a run, the cheapest and most important first.
 
     Args:
       run, corpus, config: the run, its text and its settings.
+      epoch: the number of epochs that have ended.
+      is_finished: whether training has ended.
       tokens: how many are drawn to measure memorization, from each state.
     """
 
-    def count_pairs(known: Analysis, epoch: int) -> Analysis:
+    def count_pairs(known: Analysis) -> Analysis:
         # Training has recorded the others.
         recorded = run.facts.get("baselines", {})
-        return replace(
-            known, baselines=Baselines(**recorded, bigram=bigram_baseline(corpus, config))
-        )
+        bigram = bigram_baseline(corpus, config)
+        return replace(known, baselines=Baselines(**recorded, bigram=bigram))
 
-    def count_ngrams(known: Analysis, epoch: int) -> Analysis:
+    def check(known: Analysis) -> Analysis:
+        return replace(known, text=check_text(corpus, config))
+
+    def ngrams_due(known: Analysis) -> bool:
+        # They need a text in which all tokens are predicted.
+        return known.baselines.ngram is None and known.baselines.bigram is not None
+
+    def count_ngrams(known: Analysis) -> Analysis:
         return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
 
-    def compare(known: Analysis, epoch: int) -> Analysis:
+    def likeness_due(known: Analysis) -> bool:
+        # Held-out pairs are drawn at random.
+        return config.data.source != "pairs" and known.held_out is None
+
+    def compare(known: Analysis) -> Analysis:
         train, val = corpus.train.ids, corpus.val.ids
         # An empty dictionary says that the texts are too short to tell.
         found = held_out_likeness(train, val, corpus.tokenizer.vocab_size) or {}
         return replace(known, held_out=found)
 
-    def memorization_due(known: Analysis, epoch: int, is_finished: bool) -> bool:
+    def memorization_due(known: Analysis) -> bool:
         last = known.memorization.get("last")
         is_current = last and last.epoch == epoch and last.tokens >= tokens // 2
         # Without an epoch there is no state.
         return is_measurable(config) and is_finished and epoch > 0 and not is_current
 
-    def memorized(state: Literal["best", "last"]) -> Memorization:
-        return measure_memorization(run, state, tokens=tokens, corpus=corpus)
-
-    def measure_states(known: Analysis, epoch: int) -> Analysis:
-        best = memorized("best")
-        last = replace(best, state="last") if best.epoch == epoch else memorized("last")
-        return replace(known, memorization={"best": best, "last": last})
+    def measure_states(known: Analysis) -> Analysis:
+        last = best = measure_memorization(run, "best", tokens=tokens, corpus=corpus)
+        if best.epoch != epoch:
+            last = measure_memorization(run, "last", tokens=tokens, corpus=corpus)
+        return replace(known, memorization={"best": best, "last": replace(last, state="last")})
 
     read = sum(min(part.bytes, MOST_READ) for part in (corpus.train, corpus.val))
     drawn = tokens * run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
+    counting, reading = corpus.train.tokens / TOKENS_PER_SECOND, read / NGRAM_BYTES_PER_SECOND
+    likeness = "how like the training text the held-out text is"
     return [
-        Measurement(
-            "baselines",
-            corpus.train.tokens / TOKENS_PER_SECOND,
-            lambda known, *_: known.baselines.uniform is None,
-            count_pairs,
-        ),
-        Measurement(
-            "how like the training text the held-out text is",
-            LIKENESS_SECONDS,
-            # Held-out pairs are drawn at random.
-            lambda known, *_: config.data.source != "pairs" and known.held_out is None,
-            compare,
-            refutes="memorized",
-        ),
-        Measurement(
-            "the text",
-            CHECK_SECONDS,
-            lambda known, *_: known.text is None,
-            lambda known, _: replace(known, text=check_text(corpus, config)),
-            refutes="unlike",
-        ),
-        # They need a text in which all tokens are predicted.
-        Measurement(
-            "n-grams and PPMd",
-            read / NGRAM_BYTES_PER_SECOND,
-            lambda known, *_: known.baselines.ngram is None and known.baselines.bigram is not None,
-            count_ngrams,
-        ),
+        Measurement("baselines", counting, lambda a: a.baselines.uniform is None, count_pairs),
+        Measurement(likeness, LIKENESS_SECONDS, likeness_due, compare, refutes="memorized"),
+        Measurement("the text", CHECK_SECONDS, lambda a: a.text is None, check, refutes="unlike"),
+        Measurement("n-grams and PPMd", reading, ngrams_due, count_ngrams),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
     ]
+
+
+def _examined(
+    run: Run,
+    known: Analysis,
+    measurements: Sequence[Measurement],
+    allows: Callable[[Measurement], bool],
+) -> Analysis:
+    """Returns an analysis with verdicts, and with what may be measured or may refute one of them."""
+    for each in measurements:
+        if each.is_due(known) and allows(each):
+            known = each.measure(known)
+    verdicts = diagnose(read_history(run, known))
+    for each in measurements:
+        if each.refutes in [verdict.id for verdict in verdicts] and each.is_due(known):
+            known = each.measure(known)
+            verdicts = diagnose(read_history(run, known))
+    return replace(known, verdicts=verdicts)
+
+
+def _write(run: Run, known: Analysis) -> None:
+    write_analysis(run.analysis_file, known)
+    write_report([run], run.report_file)
 
 
 def examine(run: Run | str | Path) -> list[Verdict]:
@@ -155,7 +157,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
     changed since training, or the files cannot be written, a warning is logged, and the rest is done.
 
     Args:
-      run: a run, or its directory. It must not be trained by another process.
+      run: a run, or its directory.
     Returns:
       The verdicts; none if nothing is wrong.
     Raises:
@@ -165,7 +167,7 @@ def examine(run: Run | str | Path) -> list[Verdict]:
     if not run.corpus_file.is_file():
         raise run_error(run.path, "was imported, not trained")
     with run_lock(run.path, if_writable=True):
-        known = run.analysis
+        known, measured = run.analysis, list[Measurement]()
         if known.state == "training":
             known = replace(known, state="interrupted")  # The process was killed.
         try:
@@ -173,26 +175,21 @@ def examine(run: Run | str | Path) -> list[Verdict]:
         except UserError as error:
             LOGGER.warning("%s. What needs the text is not measured.", error)
         else:
-            known = _measured(run, corpus, known)
-        verdicts = diagnose(read_history(run, known))
+            epoch = sum(type(line.get("epoch")) is int for line in read_lines(run.metrics_file))
+            affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
+            tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
+            measured = measurements(run, corpus, run.config, epoch, True, tokens)
+
+        def allows(measurement: Measurement) -> bool:
+            LOGGER.info("Measuring: %s.", measurement.subject)
+            return True
+
+        known = _examined(run, known, measured, allows)
         try:
-            write_analysis(run.analysis_file, replace(known, verdicts=verdicts))
-            write_report([run], run.report_file)
+            _write(run, known)
         except (OSError, UserError) as error:
             LOGGER.warning("%s: the results are not kept: %s", run.path, failure(error))
-    return verdicts
-
-
-def _measured(run: Run, corpus: Corpus, known: Analysis) -> Analysis:
-    """Returns an analysis with what was not measured yet."""
-    epoch = sum(type(line.get("epoch")) is int for line in read_lines(run.metrics_file))
-    affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
-    tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
-    for measurement in measurements(run, corpus, run.config, tokens):
-        if measurement.is_due(known, epoch, True):
-            LOGGER.info("Measuring: %s.", measurement.subject)
-            known = measurement.measure(known, epoch)
-    return known
+    return known.verdicts or []
 
 
 class Reporter(Hook):
@@ -220,14 +217,12 @@ class Reporter(Hook):
     def started(self, loop: TrainingLoop) -> None:
         self.run, self.task, self.clock = loop.run, loop.task, loop.clock
         self.checkpointing = loop.checkpointing
-        self._reports_end = True
-        self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
         is_new = not self.clock.step
         known = Analysis() if is_new else self.run.analysis
+        # An earlier process may have ended training, and not recorded it.
+        self._reports_end = not loop.is_over or known.state != "finished"
+        self._analysis = known
         if loop.is_over:
-            # An earlier process has ended training, and perhaps not recorded it.
-            self._reports_end = known.state != "finished"
-            self._analysis = known
             return
         self._analysis = replace(
             known,
@@ -244,73 +239,47 @@ class Reporter(Hook):
         self._analysis = replace(self._analysis, bytes_per_token=bytes_per_token)
         allowed = SHARE * self.clock.process_seconds
         if not self.seconds or self.seconds + self._last_seconds <= allowed:
-            self.report("training")
+            self._report("training")
 
     def finished(self, run: Run, state: str) -> list[str]:
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""
         if not self._reports_end:
             return []
-        verdicts = self.report(cast(State, state))
+        self._report(cast(State, state))
         # It would have taken too long.
-        left = [
-            each.subject
-            for each in self._measurements
-            if each.is_due(self._analysis, self.checkpointing.epoch, True)
-        ]
-        return lines_of(verdicts, left, run.path, self.command)
+        left = [each.subject for each in self._measurements(True) if each.is_due(self._analysis)]
+        return _lines(self._analysis.verdicts or [], left, run.path, self.command)
 
-    def report(self, state: State) -> list[Verdict]:
-        """Writes analysis.json and report.html.
+    def _measurements(self, is_finished: bool) -> list[Measurement]:
+        task, epoch = self.task, self.checkpointing.epoch
+        return measurements(self.run, task.corpus, task.config, epoch, is_finished, FEW_TOKENS)
 
-        Args:
-          state: "training", "finished", "interrupted" or "failed".
-        Returns:
-          The verdicts of the doctor.
-        Raises:
-          OSError: a file cannot be written.
-        """
-        start = time.perf_counter()
-        known, epoch, is_finished = self._analysis, self.checkpointing.epoch, state == "finished"
+    def _report(self, state: State) -> None:
+        """Writes analysis.json and report.html."""
+        start, is_finished = time.perf_counter(), state == "finished"
         share = FINAL_SHARE if is_finished else SHARE
-        for measurement in self._measurements:
+
+        def allows(measurement: Measurement) -> bool:
             spent = self.seconds + time.perf_counter() - start
-            if (
-                measurement.is_due(known, epoch, is_finished)
-                and spent + measurement.seconds <= share * self.clock.process_seconds
-            ):
-                known = measurement.measure(known, epoch)
+            return spent + measurement.seconds <= share * self.clock.process_seconds
+
         known = replace(
-            known,
+            self._analysis,
             state=state,
             written=round(time.time(), 3),
             planned_steps=self.clock.end,
             **(self.task.breakdown.results() if self.task.breakdown else {}),
         )
-        verdicts = diagnose(read_history(self.run, known))
-        for measurement in self._measurements:
-            is_accused = measurement.refutes in [verdict.id for verdict in verdicts]
-            if is_accused and measurement.is_due(known, epoch, is_finished):
-                known = measurement.measure(known, epoch)
-                verdicts = diagnose(read_history(self.run, known))
-        self._analysis = replace(known, verdicts=verdicts)
-        write_analysis(self.run.analysis_file, self._analysis)
-        write_report([self.run], self.run.report_file)
+        self._analysis = _examined(self.run, known, self._measurements(is_finished), allows)
+        _write(self.run, self._analysis)
         self._last_seconds = time.perf_counter() - start
         self.seconds += self._last_seconds
-        return verdicts
 
 
-def lines_of(
+def _lines(
     verdicts: Sequence[Verdict], not_measured: Sequence[str], run: Path, command: str
 ) -> list[str]:
-    """Returns a line for each verdict of the doctor, and one for what was not measured.
-
-    Args:
-      verdicts: the verdicts.
-      not_measured: subjects of measurements.
-      run: the run directory.
-      command: how the user calls minigpt.
-    """
+    """Returns a line for each verdict of the doctor, and one for the subjects that were not measured."""
     lines, actions = [], set[str]()
     for verdict in verdicts:
         lines.append(f"Doctor: {verdict.title}. {verdict.evidence}")

@@ -26,8 +26,7 @@ class Epoch:
       epoch: its number, from 1.
       step: weight updates that were done.
       train_loss: mean over the updates of the epoch, with dropout.
-      val_loss: on the held-out text.
-      bits_per_byte: of the held-out text; None if the tokenizer loses text.
+      val_loss, bits_per_byte: of the held-out text; None if the tokenizer loses text.
     """
 
     epoch: int
@@ -81,7 +80,6 @@ class History:
 
     @property
     def start_loss(self) -> float:
-        """The loss before training."""
         return self.uniform if math.isfinite(self.uniform) else float(self.losses[0])
 
     @property
@@ -131,16 +129,9 @@ class History:
 
 
 def read_history(run: Run, analysis: Analysis | None = None) -> History:
-    """Reads the history of a run. Damaged lines are left out.
-
-    Args:
-      run: the run.
-      analysis: in place of the content of analysis.json.
-    Raises:
-      UserError: the settings of the run cannot be read.
-    """
+    """Reads the history of a run, with `analysis` in place of analysis.json; skips damaged lines."""
     facts = run.facts
-    baselines = facts.get("baselines") or {}
+    baselines = facts.get("baselines", {})
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
     known = [line for line in lines if number(line.get("mean_loss")) is not None]

@@ -28,9 +28,8 @@ class RunSummary:
       val_loss: the best epoch's validation loss, in nats per token.
       bits_per_byte: the same epoch's bits per byte; None if the tokenizer loses part of the text.
       seconds: time of training, until the last epoch ended.
-      state: "training": a process trains now. "finished": training has ended. "interrupted": it has
-        not ended, and can be resumed. "failed": it ended with an error. "damaged": config.toml cannot
-        be read.
+      state: "training": a process trains now. "interrupted": training has not ended, and can be resumed.
+        "failed": it ended with an error. "damaged": config.toml cannot be read.
     """
 
     path: Path
@@ -50,8 +49,6 @@ class RunSummary:
 def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     """Returns the runs directly in a folder, by name; numbers in names are compared as numbers.
 
-    Imports no TensorFlow and loads no weights.
-
     Args:
       folder: a folder of runs; a run directory gives a list of this run.
     Returns:
@@ -65,10 +62,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
         children = (path for path in folder.iterdir() if not path.name.startswith("."))
         found = [folder] if is_run(folder) else [path for path in children if is_run(path)]
     except OSError as error:
-        problem = error.strerror or str(error)
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            problem = "does not exist" if isinstance(error, FileNotFoundError) else "is a file"
-            problem += "; expected a folder of runs, or a run"
+        problem = f"{error.strerror}; expected a folder of runs, or a run"
         raise UserError(ArgumentProblem("folder", folder, problem)) from None
     return [_summary(path) for path in sorted(found, key=_natural_order)]
 
@@ -93,11 +87,8 @@ def _summary(path: Path) -> RunSummary:
         return summary
     lines = read_lines(run.metrics_file)
     records = [line for line in lines if number(line.get("epoch")) is not None]
-    best: dict[str, Any] = min(
-        (record for record in records if number(record.get("val_loss")) is not None),
-        key=lambda record: record["val_loss"],
-        default={},
-    )
+    scored = [record for record in records if number(record.get("val_loss")) is not None]
+    best: dict[str, Any] = min(scored, key=lambda record: record["val_loss"], default={})
     return replace(
         summary,
         text=_text(config) if run.corpus_file.is_file() else None,
@@ -120,11 +111,6 @@ def _text(config: Config) -> str:
 def _state(run: Run) -> State:
     if is_locked(run.path):
         return "training"
-    recorded = run.analysis.state
-    if recorded in ("finished", "failed"):
-        return recorded
-    if recorded in ("interrupted", "training"):
-        # The process that would write another state was killed.
-        return "interrupted"
-    # A run of a version that does not record it.
-    return "finished" if run.model_file.is_file() else "interrupted"
+    # An imported run has no state. A process that was killed has not written another one.
+    known = run.analysis.state or ("finished" if run.model_file.is_file() else "interrupted")
+    return "interrupted" if known == "training" else known

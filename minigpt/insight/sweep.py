@@ -32,8 +32,7 @@ def sweep(
     """Trains a run for each combination of values of settings, and compares them in a report.
 
     Each run is trained by a process of its own, which prints as `minigpt train` does. The same call
-    continues a sweep that was interrupted: finished runs are kept, the others are resumed. Progress goes
-    through `logging`.
+    continues a sweep that was interrupted: finished runs are kept, the others are resumed.
 
     Args:
       values: setting → its values, such as `{"training.learning_rate": [1e-3, 4e-3]}`.
@@ -90,14 +89,11 @@ def _score(run: RunSummary) -> float:
 def _trials(
     values: Mapping[str, Sequence[Any]], config: str | Path | None, output: Path, text: list[str]
 ) -> dict[Path, list[str]]:
-    """Returns the run directory of each combination of values, and its settings.
-
-    Raises:
-      UserError: a setting cannot be used, or a run was started with others.
-    """
-    problems = [f"{n} = []: should have at least one value" for n, v in values.items() if not v]
-    if not values:
-        problems.append(ArgumentProblem("values", values, "should name at least one setting"))
+    """Returns the run directory of each combination of values, and its settings; checks all of them."""
+    problems: list[str] = []
+    if not values or not all(values.values()):
+        problem = "should name at least one setting, each with at least one value"
+        problems.append(ArgumentProblem("values", values, problem))
     with gathering(problems):
         # A folder of runs may exist.
         if is_run(output) or not output.is_dir():
@@ -105,13 +101,11 @@ def _trials(
     found: dict[Path, list[str]] = {}
     for chosen in itertools.product(*values.values()):
         settings = {name: _written(value) for name, value in zip(values, chosen, strict=True)}
-        # Those with a single value too, so that values can be added later.
+        # Also those with a single value, so that values can be added later.
         named = ",".join(f"{n.partition('.')[2]}={v}" for n, v in settings.items())
         path = output / (re.sub(r"[^\w.,=+-]", "_", named)[:200] or "run")
         if path in found:
-            problems.append(
-                f"{path}: two runs; a value is given twice, or two differ in signs like /"
-            )
+            problems.append(f"{path}: two runs have this name; is a value given twice?")
         found[path] = [f"{name}={value}" for name, value in settings.items()]
         with gathering(problems):
             checked = load_new_config(config, found[path], text)
@@ -133,11 +127,12 @@ def _written(value: Any) -> str:
 
 def _changes(config: Config, run: Run) -> list[str]:
     """Returns a line for each given setting with which a run was not started."""
-    old, new = run.config.settings(), config.settings()
-    given = config.model_dump(exclude_unset=True)
-    names = [f"{section}.{key}" for section, keys in given.items() for key in keys]
+    old, given = run.config.settings(), config.model_dump(exclude_unset=True)
+    new = {
+        f"{section}.{key}": value for section, keys in given.items() for key, value in keys.items()
+    }
     return [
-        f"{run.path}: was started with {name} = {old.get(name)!r}, not {new[name]!r}"
-        for name in names
-        if new[name] not in (None, old.get(name)) and name != "training.step_limits"
+        f"{run.path}: was started with {name} = {old.get(name)!r}, not {value!r}"
+        for name, value in new.items()
+        if value not in (None, old.get(name)) and name != "training.step_limits"
     ]

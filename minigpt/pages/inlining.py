@@ -22,7 +22,7 @@ def template(title: str, *folders: Path, runs_engine: bool = False) -> tuple[str
     """Returns the page before and after its data.
 
     Args:
-      title: the title of the page, any text.
+      title: any text.
       folders: contain *.css and *.js in the order of the folders; the last one has page.html, and main.js,
         which comes last.
       runs_engine: whether the page may run WebAssembly and a worker made of its own script.
@@ -61,22 +61,12 @@ def _contents(folders: tuple[Path, ...], pattern: str) -> list[str]:
 
 def _policy(style: str, script: str, runs_engine: bool) -> str:
     """Returns a policy under which nothing can be loaded and only the page's own script runs."""
-    engine = {
-        # WebAssembly counts as a script.
-        "script-src": f"'{_digest(script)}' 'wasm-unsafe-eval'",
-        # The worker is made of the page's own script.
-        "worker-src": "blob:",
-    }
-    rules = {
-        "default-src": "'none'",
-        "script-src": f"'{_digest(script)}'",
-        "style-src": f"'{_digest(style)}'",
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        **(engine if runs_engine else {}),
-    }
-    return "; ".join(f"{name} {sources}" for name, sources in rules.items())
+    # WebAssembly counts as a script, and the worker is made of the page's own.
+    wasm, worker = (" 'wasm-unsafe-eval'", "; worker-src blob:") if runs_engine else ("", "")
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'{wasm}; style-src '{_digest(style)}'; "
+        f"img-src data:; base-uri 'none'; form-action 'none'{worker}"
+    )
 
 
 def _digest(text: str) -> str:
@@ -90,13 +80,7 @@ def json_element(identifier: str, value: Any) -> str:
 
 
 def data_elements(kind: str, name: str, content: Path | bytes) -> Iterator[str]:
-    """Yields elements with the bytes of a file in base64, in their order.
-
-    Args:
-      kind: the class of the elements.
-      name: the attribute data-file.
-      content: the file, or its bytes.
-    """
+    """Yields elements of a class with the bytes of a file in base64; `name` is the attribute data-file."""
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
         while part := file.read(_PART_CHARACTERS // 4 * 3):

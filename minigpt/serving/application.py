@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from operator import methodcaller
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ from minigpt.serving.bodies import (
 )
 from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
 from minigpt.serving.generation import TextPart
-from minigpt.serving.scheduler import Computation, Scheduler, Work
+from minigpt.serving.scheduler import Computation, Scheduler
 from minigpt.serving.served_model import ServedModel, ServedPage, token_ids
 from minigpt.serving.server import EVENT_STREAM
 
@@ -61,7 +61,7 @@ class Server:
 
     async def _answered(self, request: Request, completion: Completion) -> Response:
         """Generates the texts of a request."""
-        self._submit(completion.work)
+        self.scheduler.submit(completion.work)
         parts = self._parts(completion)
 
         def end() -> None:
@@ -73,16 +73,6 @@ class Server:
             return JSONResponse(await _unless_disconnected(request, completion.answer(parts)))
         finally:
             end()
-
-    def _submit(self, work: Sequence[Work]) -> None:
-        """Adds work to the queue; refuses what is more than the server can take, at all or now."""
-        if len(work) > self.scheduler.capacity:
-            most = self.scheduler.capacity
-            raise RequestError(
-                400, f"the request has {len(work)} parts; should have at most {most}"
-            )
-        if not self.scheduler.submit(work):
-            raise RequestError(429, "too many requests wait; try again later")
 
     async def _parts(self, completion: Completion) -> AsyncIterator[tuple[int, TextPart]]:
         """Yields the numbers of texts and what is ready of them whenever the next part is asked for."""
@@ -107,7 +97,7 @@ class Server:
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
         count = sum(map(len, texts))
-        self._submit(computations)
+        self.scheduler.submit(computations)
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:

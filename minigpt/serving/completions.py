@@ -60,7 +60,7 @@ class Completion:
         self._echoed: list[TextPart] = []
         self.event = asyncio.Event()
         seed = random.randrange(2**31) if body.seed is None else body.seed
-        how = {
+        how: dict[str, Any] = {
             "biases": _biases(body, model),
             "frequency_penalty": body.frequency_penalty or 0.0,
             "presence_penalty": body.presence_penalty or 0.0,

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from minigpt.serving.bodies import RequestError
 from minigpt.serving.generation import Generation, TextPart
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
 
@@ -95,14 +96,16 @@ class Scheduler:
         """Number of texts and computations that wait."""
         return len(self._waiting)
 
-    def submit(self, work: Sequence[Work]) -> bool:
-        """Adds texts and computations to the queue; returns False if too many would wait, and adds none."""
+    def submit(self, work: Sequence[Work]) -> None:
+        """Adds texts and computations to the queue; refuses them if they are too many, at all or now."""
+        if len(work) > self.capacity:
+            message = f"the request has {len(work)} parts; should have at most {self.capacity}"
+            raise RequestError(400, message)
         with self._changed:
             if self.running + len(self._waiting) + len(work) > self.capacity:
-                return False
+                raise RequestError(429, "too many requests wait; try again later")
             self._waiting.extend(work)
             self._changed.notify_all()
-            return True
 
     def cancel(self, unwanted: Sequence[Work]) -> None:
         """Ends work whose client no longer waits; finished work stays as it is."""

@@ -14,6 +14,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import stories
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import bits_per_byte
+from minigpt.runs.records import number
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.targets import Opened
 from minigpt.tokenizers.base import Tokenizer
@@ -47,8 +48,8 @@ class Material:
     """The text and the prompts on which an export and its source are compared.
 
     Attributes:
-      origin: "held-out text of the run", or "bundled stories" if the run's text is not available.
-      windows: about `TOKENS` targets in all, or fewer if the text is short: int32[T + 1], T ≤ max_len.
+      origin: what the text is.
+      windows: about `TOKENS` targets in all: int32[T + 1], T ≤ max_len.
       sources: of each window: int32[S], the source of a translation, end token included; None for a text.
       bytes: UTF-8 bytes of the targets, without end tokens.
       prompts: up to `PROMPTS` sources, or pieces of the text.
@@ -95,11 +96,7 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
 
 
 def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
-    """Returns material from the held-out pairs of a run.
-
-    Raises:
-      UserError: the pairs are not available any more.
-    """
+    """Returns material from the held-out pairs of a run."""
     ids = _held_out(run)
     if ids is None:
         raise UserError(ArgumentProblem("run", run.path, "its pairs have changed, or are missing"))
@@ -149,10 +146,6 @@ def _pieces(ids: np.ndarray, tokenizer: Tokenizer, number: int, length: int) -> 
 def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
     """Measures how an export differs from its source.
 
-    Args:
-      source: the model it was made from.
-      export: the exported model.
-      material: the text.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
       and `answers` of a model for dialogues.
@@ -181,10 +174,8 @@ def compare(source: Opened, export: Opened, material: Material) -> dict[str, Any
 
 def _check_size(name: str, export: int, run: int) -> None:
     if export != run:
-        problem = (
-            f"the export has {name} = {export}, the run {run}; should be an export of this run"
-        )
-        raise UserError(problem)
+        sizes = f"the export has {name} = {export}, the run {run}"
+        raise UserError(f"{sizes}; should be an export of this run")
 
 
 def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
@@ -197,34 +188,26 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
     both = source.logits(*given), export.logits(*given)
     for window, ours, theirs in zip(material.windows, *both, strict=True):
         _check_size("vocab_size", theirs.shape[1], ours.shape[1])
-        pair = [logits.astype(np.float32) for logits in (ours, theirs)]
+        ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
         # nan and inf count as the largest difference.
-        gap = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf)
+        gap = np.nan_to_num(np.abs(ours - theirs), nan=np.inf)
         difference = max(difference, float(gap.max()))
-        largest = max(largest, float(np.abs(pair[0]).max()))
-        same += int((pair[0].argmax(1) == pair[1].argmax(1)).sum())
-        losses += [_loss(logits, window[1:]) for logits in pair]
+        largest = max(largest, float(np.abs(ours).max()))
+        same += int((ours.argmax(1) == theirs.argmax(1)).sum())
+        losses += [_loss(logits, window[1:]) for logits in (ours, theirs)]
     bits = [bits_per_byte(loss / tokens, tokens, material.bytes) for loss in losses]
-    relative = abs(bits[1] - bits[0]) / bits[0] if bits[0] else np.nan
-    return {
-        "logits": {
-            "tokens": tokens,
-            "largest_difference": _finite(difference),
-            "largest_of_source": largest,
-            "same_most_probable": same / tokens,
-        },
-        "bits_per_byte": {
-            "tokens": tokens,
-            "source": _finite(bits[0]),
-            "export": _finite(bits[1]),
-            "relative_difference": _finite(relative),
-        },
+    logits = {
+        "largest_difference": number(difference),
+        "largest_of_source": largest,
+        "same_most_probable": same / tokens,
     }
-
-
-def _finite(value: float) -> float | None:
-    """Returns None for nan and inf, which JSON does not have."""
-    return float(value) if np.isfinite(value) else None
+    scores = {
+        "source": number(bits[0]),
+        "export": number(bits[1]),
+        "relative_difference": number(abs(bits[1] - bits[0]) / bits[0] if bits[0] else np.nan),
+    }
+    over = {"tokens": tokens}
+    return {"logits": over | logits, "bits_per_byte": over | scores}
 
 
 def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
@@ -235,7 +218,6 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any]:
-    """Compares the continuations by the export with those by the source."""
     prompts, new_tokens = material.prompts, material.new_tokens
     theirs = export.continue_greedily(prompts, new_tokens)
     if export.gives_ids:
@@ -257,23 +239,20 @@ def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any
         "same_texts": sum(a == b for a, b in pairs),
         "same_before_first_difference": common / characters if characters else 1.0,
         # The second largest: one text may be split into other tokens than those that were generated.
-        "second_largest_gap": _finite(sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]),
+        "second_largest_gap": number(float(sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0])),
     }
 
 
 def judge(source: Opened, material: Material, texts: Sequence[str]) -> list[tuple[bool, float]]:
     """Judges greedy texts of an export by the logits of its source, which generates nothing.
 
-    Args:
-      source: the model.
-      material: the prompts. A text of fewer than `new_tokens` tokens is followed by an end token; what is
-        beyond them, or beyond the context, is not judged.
-      texts: the continuations, or translations.
+    A text of fewer than `new_tokens` tokens is followed by an end token. What is beyond them, or beyond the
+    context, is not judged.
+
     Returns:
       For each text: whether the source certainly generates it, because each token is the only most probable
-      one after those before it; and how far a token is from being the most probable one: the largest
-      difference between the largest logit and the logit of the token. If two tokens are almost equally
-      probable, an export may choose the other one.
+      one after those before it; and the largest difference between the largest logit and the logit of a
+      token. If two tokens are almost equally probable, an export may choose the other one.
     """
     assert source.logits and source.decode
     end, start_id, max_len = material.end_id, material.start_id, material.max_len

@@ -49,8 +49,8 @@ def open_model(
         what its run could.
       TypeError: `run` is neither a run nor a path.
     """
-    source = ModelSource(Path(getattr(run, "path", run)))
-    return source.open(settings_of(settings), adapter)
+    place: Any = run
+    return ModelSource(Path(getattr(place, "path", place))).open(settings_of(settings), adapter)
 
 
 class ModelSource:

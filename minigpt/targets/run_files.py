@@ -7,10 +7,10 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
-from minigpt.config.sampling import ignored_settings
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
+    PORTABLE_FILE,
     epoch_file_name,
     is_snapshot,
     remove_epoch_files,
@@ -18,11 +18,10 @@ from minigpt.runs.layout import (
     snapshot_name,
 )
 from minigpt.runs.run import Run
-from minigpt.storage.atomic import atomic_folder
+from minigpt.storage.atomic import atomic_file, atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.writing import portable_problem
-from minigpt.targets.saved_model import graph_problem
-from minigpt.targets.saved_model.modules import build_text_module
+from minigpt.targets.targets import ExportSource, Target, target_named
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
@@ -32,26 +31,38 @@ MAX_PARAMETERS = 20_000_000
 LARGEST_WEIGHT = 127 * 65504
 
 
-class PortableFile(Hook):
-    """Writes model.gguf at the end, if the format can express the model; says so before training if not."""
+class BestExport(Hook):
+    """Writes an export of the best model at the end; says before training why it cannot.
 
-    name = "model.gguf"
+    Args:
+      target: the format.
+      name: the file or folder in the run directory.
+    """
+
     _problem: str | None = None
+
+    def __init__(self, target: Target, name: str) -> None:
+        self.target, self.name = target, name
 
     def started(self, loop: TrainingLoop) -> None:
         config = loop.task.config
-        self._problem = portable_problem(config.model, loop.task.corpus.tokenizer)
+        self._problem = self.target.problem(config.model, loop.task.corpus.tokenizer)
         if loop.is_over:
             return
         if self._problem:
             LOGGER.warning("%s will not be written: %s", self.name, self._problem)
             return
-        for ignored in ignored_settings(config.sampling.model_dump()):
+        for ignored in self.target.ignored_settings(config.sampling):
             LOGGER.warning("%s: %s", self.name, ignored)
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
-        if self._problem is None:
-            write_run_file(run, run.portable_file, weights=model.get_weights())
+        if self._problem:
+            return
+        source, path = ExportSource(run), run.path / self.name
+        source.model = model  # It is loaded already.
+        is_folder = self.target.is_folder
+        with atomic_folder(path, replace=True) if is_folder else atomic_file(path) as unfinished:
+            self.target.write(source, unfinished, "float32")
 
 
 class EpochFiles(Hook):
@@ -72,14 +83,14 @@ class EpochFiles(Hook):
             self._loop = loop
             remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
-            if not loop.is_over and loop.clock.step == 0:
-                self._write_snapshot(loop)
+            if loop.clock.step == 0:
+                self.step_ended({})
 
     def step_ended(self, logs: dict[str, Any]) -> None:
         loop = self._loop
         # The batches of one update have the same number.
         if loop and is_snapshot(loop.clock.step) and loop.clock.step not in loop.run.snapshots():
-            self._write_snapshot(loop)
+            self._write(loop, loop.run.snapshots_folder / snapshot_name(loop.clock.step), {})
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         if loop := self._loop:
@@ -87,9 +98,6 @@ class EpochFiles(Hook):
             remove_epoch_files(loop.run.epochs_folder, epoch - 1)
             file = loop.run.epochs_folder / epoch_file_name(epoch)
             self._write(loop, file, {**logs, "epoch": epoch})
-
-    def _write_snapshot(self, loop: TrainingLoop) -> None:
-        self._write(loop, loop.run.snapshots_folder / snapshot_name(loop.clock.step), {})
 
     def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
         has_lora = loop.training.lora_rank is not None
@@ -105,31 +113,16 @@ class EpochFiles(Hook):
         return []
 
 
-class SavedModelFolder(Hook):
-    """Writes saved_model/ at the end, if the tokenizer has a graph; says so before training if not."""
-
-    name = "saved_model"
-    _problem: str | None = None
-
-    def started(self, loop: TrainingLoop) -> None:
-        self._problem = graph_problem(loop.task.corpus.tokenizer)
-        if self._problem and not loop.is_over:
-            LOGGER.warning("%s will not be written: %s", self.name, self._problem)
-
-    def best_ready(self, run: Run, model: keras.Model) -> None:
-        if self._problem:
-            return
-        with atomic_folder(run.saved_model_folder, replace=True) as folder:
-            build_text_module(model, run.load_tokenizer()).save(folder)
-
-
 def export_hooks() -> list[Hook]:
     """Returns the hooks that write the exports of a run."""
-    return [EpochFiles(), SavedModelFolder(), PortableFile()]
+    return [
+        EpochFiles(),
+        BestExport(target_named("saved_model"), "saved_model"),
+        BestExport(target_named("gguf"), PORTABLE_FILE),
+    ]
 
 
 def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:
     """Returns whether the weights of each epoch are kept: `training.keep_epochs`, or its default."""
-    if training.keep_epochs is None:
-        return count_merged(model) <= MAX_PARAMETERS
-    return training.keep_epochs
+    is_small = count_merged(model) <= MAX_PARAMETERS
+    return is_small if training.keep_epochs is None else training.keep_epochs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.tokenizers.base import Tokenizer
 
 if TYPE_CHECKING:
-    from minigpt.models import GPT, EncoderDecoder
     from minigpt.runs.run import Run
 
 # Name → module and class, in this package.
@@ -45,8 +44,7 @@ class Tolerance:
     """How much an export with one kind of weights may differ from its source.
 
     Attributes:
-      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller; or
-        None.
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller.
       bits_per_byte: largest relative difference of the bits per byte.
       gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
         of the logits.
@@ -68,9 +66,7 @@ TOLERANCES = {
 class ExportSource:
     """A run, and its best model and tokenizer, which are loaded when they are first needed.
 
-    Args:
-      run: the run.
-      with_text: whether the export contains the training text, in a format that `holds_text`.
+    `with_text`: whether the export contains the training text, in a format that `holds_text`.
     """
 
     def __init__(self, run: "Run", with_text: bool = False) -> None:
@@ -78,13 +74,8 @@ class ExportSource:
         self.with_text = with_text
 
     @cached_property
-    def model(self) -> "GPT | EncoderDecoder":
+    def model(self) -> Any:
         return self.run.load_model()
-
-    @property
-    def gpt(self) -> "GPT":
-        """The model, for formats that support only decoders."""
-        return cast("GPT", self.model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -98,13 +89,12 @@ class Opened:
     Attributes:
       encode: lines → the token ids of each.
       continue_greedily: (prompts, maximum number of new tokens) → the most probable continuation of each
-        prompt, or its translation, token by token: a text, or its ids if `gives_ids`.
+        prompt, or its translation: a text, or its ids if `gives_ids`.
       packages: the packages that read the format, for the versions in the certificate.
       weights: how matrices are stored. It decides the tolerance.
       max_len: the context; None if the export does not say it.
       logits: (texts, sources) → for each text, int32[T], the scores of every next token, float32[T, V]. The
-        source is that of a translation, int32[S], end token included; None for a text. None if the format
-        gives no logits.
+        source is that of a translation, int32[S], end token included, or None. None: the format has none.
       decode: (ids of a prompt, new ids) → the text that the new ids add, without the end token; None if
         only whole texts are read.
       gives_ids: whether continuations are ids. Libraries show bytes that are not UTF-8, which models also
@@ -159,12 +149,8 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        """Writes the best model of a run that has no `problem`.
+        """Writes the best model of a run that has no `problem` to an empty folder, or as a new file.
 
-        Args:
-          source: the run.
-          path: an empty folder, or the path of a new file.
-          weights: how matrices are stored, one of `weights`.
         Raises:
           UserError: the run has no model.
           OSError: a file cannot be written.
@@ -195,11 +181,7 @@ def target_named(name: str) -> Target:
 
 
 def target_of(path: Path) -> Target:
-    """Returns the target of an exported file or folder, from what it contains.
-
-    Raises:
-      UserError: nothing is there, or it has no known format.
-    """
+    """Returns the target of an exported file or folder; a `UserError` if it has no known format."""
     beginning = b""
     if not path.is_dir():
         try:

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from minigpt.config import Config, config_record
-from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore
 from minigpt.runs.checkpoints import (
     Best,
@@ -45,7 +44,6 @@ class Checkpointing:
       batch: batches of the next epoch that are done.
       best: the best state by validation loss; None before the first validation.
       epochs_since_best: validations since then.
-      seconds: time spent on saving, in this process.
     """
 
     def __init__(
@@ -56,28 +54,15 @@ class Checkpointing:
         self.epoch = self.batch = 0
         self.best: Best | None = None
         self.epochs_since_best = 0
-        self.seconds = 0.0
         self._judged_step = -1
         self._saved_at: tuple[int, int] | None = None
         self._save_end = time.perf_counter()
         self._save_seconds = 0.0
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restores the model and the counts from a checkpoint, before training.
-
-        Raises:
-          UserError: the checkpoint belongs to a model or an optimizer of different sizes.
-        """
+        """Restores the model and the counts from a checkpoint of this run, before training."""
         progress = checkpoint.progress
-        if progress.batch >= self.batches_per_epoch:
-            raise UserError(
-                f"{checkpoint.path}: has batch {progress.batch:,} of an epoch of "
-                f"{self.batches_per_epoch:,}; should be less"
-            )
-        try:
-            restore(self.model, checkpoint.arrays)
-        except ValueError as error:
-            raise UserError(f"{checkpoint.path}: does not fit the settings: {error}") from None
+        restore(self.model, checkpoint.arrays)
         self.clock.restore(progress.clock)
         self.epoch, self.batch = self._saved_at = progress.epoch, progress.batch
         self.clock.epoch_step = self.clock.step - self.batch // self.accumulate_steps
@@ -172,7 +157,6 @@ class Checkpointing:
         self._saved_at = (self.epoch, self.batch)
         self._save_end = time.perf_counter()
         self._save_seconds = self._save_end - start
-        self.seconds += self._save_seconds
 
     def write_limits(self) -> None:
         """Records the settings, with the step limits that the clock has set."""

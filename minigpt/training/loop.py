@@ -80,11 +80,7 @@ class TrainingLoop:
         self._samples: Callable[[float], list[dict[str, Any]]] | None = None
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
-        """Restores the state from a checkpoint; None for the first step.
-
-        Raises:
-          UserError: the checkpoint belongs to a model of different sizes.
-        """
+        """Restores the state from a checkpoint of this run; None for the first step."""
         if checkpoint is None:
             return
         self.checkpointing.restore(checkpoint)

@@ -13,7 +13,6 @@ import keras
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths, is_newer
-from minigpt.training.checkpointing import MIN_INTERVAL
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
@@ -210,18 +209,17 @@ def _extending(loop: TrainingLoop, command: str) -> str:
     return resume + "".join(f" --set {setting}" for setting in settings)
 
 
-def why_it_ended(loop: TrainingLoop) -> list[str]:
-    """Returns messages if training ended early or if saving took long."""
+def why_it_ended(loop: TrainingLoop) -> str | None:
+    """Returns the message if training ended early; None if it did not."""
     training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
-    lines = []
     if clock.step < clock.end:
         reason = "a callback stopped it"
         if loop.checkpointing.is_out_of_patience:
             noun = "validation" if training.eval_every_steps else "epoch"
             patience = counted(training.early_stopping_patience or 0, noun)
             reason = f"no better validation loss for training.early_stopping_patience = {patience}"
-        lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
-    elif clock.end < total:
+        return f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}."
+    if clock.end < total:
         passes = clock.batches / loop.task.batches_in_pass
         reached = f"{counted(clock.step, 'step')}, {rounded(passes)} passes over the text"
         if loop.checkpointing.best:
@@ -229,14 +227,8 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
         end = "end that training.step_limits gives"
         if training.max_minutes:
             end = f"time limit, training.max_minutes = {training.max_minutes:g}"
-        lines.append(f"Trained until the {end}: {reached}.")
-    saving = loop.checkpointing.seconds
-    if training.checkpoint_every_steps and saving > clock.process_seconds / MIN_INTERVAL:
-        lines.append(
-            f"Saving took {saving:.1f} s of {clock.process_seconds:.1f} s: "
-            f"training.checkpoint_every_steps = {training.checkpoint_every_steps} saves very often."
-        )
-    return lines
+        return f"Trained until the {end}: {reached}."
+    return None
 
 
 def _use(loop: TrainingLoop, command: str) -> str:

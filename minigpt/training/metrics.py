@@ -16,7 +16,7 @@ RECORDED_WITHOUT_GAPS = 256
 
 
 class Records:
-    """Records the scores of every validation, and the loss, learning rate, speed and memory of updates.
+    """Records the scores of validations, and the loss, learning rate, speed and memory of updates.
 
     A line of steps.jsonl holds the mean loss over the epoch and not over the updates since the line before,
     so that training that is resumed within an epoch needs no other state: readers subtract consecutive
@@ -47,7 +47,7 @@ class Records:
 
         Args:
           epoch: number of the epoch, from 1.
-          batches: batches of the epoch that are done.
+          batches: those of the epoch that are done.
           logs: the training loss of the epoch so far.
         """
         clock, loss = self.clock, training_loss(logs)

@@ -241,7 +241,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         return _orthogonalized(x, steps, self.muon_a, self.muon_b, self.muon_c)
 
 
-# A model that several replicas have trained may be saved with `distribution.divided_muon.DividedMuon`.
+# A model that several replicas have trained may be saved with `distribution.step.DividedMuon`.
 keras.saving.get_custom_objects()["minigpt>DividedMuon"] = Muon
 
 

@@ -126,8 +126,8 @@ def train(
             if not loop.is_over:
                 strategy.check_weights(model)
                 loop.fit()
-                for line in messages.why_it_ended(loop):
-                    show(console, line, indent=0)
+                if why := messages.why_it_ended(loop):
+                    show(console, why, indent=0)
             if not is_first:
                 return trained
             # 6. Export.

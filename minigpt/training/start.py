@@ -30,7 +30,6 @@ from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
-    TrainingProgress,
     newest_checkpoint,
     read_checkpoint,
     remove_checkpoints,
@@ -283,7 +282,6 @@ def resumed_training(
         previous = load_config(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
         if checkpoint:
-            _check_epochs(config.training, checkpoint.progress)
             # The limits that the user gave, not those that the clock has set: they are written with the
             # first checkpoint.
             kept = keeps_limits(checkpoint, config)
@@ -361,16 +359,3 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
         raise UserError(*problems)
     for change in changes:
         LOGGER.info("%s changed from %r to %r", *change)
-
-
-def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
-    """Raises a `UserError` if more epochs have ended than the settings ask for."""
-    if training.epochs >= progress.epoch:
-        return
-    by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
-    ended = progress.epoch, progress.epochs_since_best, by_time
-    others = " ".join(settings_to_extend(training, *ended)[1:])
-    raise UserError(
-        f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
-        f"{progress.epoch + 1} to train further{f', together with {others}' if others else ''}"
-    )

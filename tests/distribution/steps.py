@@ -18,8 +18,7 @@ from pydantic_core import to_jsonable_python
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
-from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.step import ReplicatedStep
+from minigpt.distribution.step import DividedMuon, ReplicatedStep
 from minigpt.training.pipeline import build_task, initial_model
 
 

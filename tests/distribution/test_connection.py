@@ -24,12 +24,12 @@ def test_each_difference_names_its_worker():
     mine = {"minigpt": "0.2.0", "text": "abc", "training.seed": 0}
     others = [mine, mine | {"minigpt": "0.1.0", "training.seed": 3}, {"text": "abd"}]
     with pytest.raises(UserError) as raised:
-        check_equal(replicas(["a:1", "b:2", "c:3", "d:4"], 0, others), mine, {"text": "the text"})
+        check_equal(replicas(["a:1", "b:2", "c:3", "d:4"], 0, others), mine)
     assert list(raised.value.problems) == [
         "worker 2 (c:3): minigpt = '0.1.0'; worker 0 has '0.2.0'",
         "worker 2 (c:3): training.seed = 3; worker 0 has 0",
         "worker 3 (d:4): minigpt = None; worker 0 has '0.2.0'",
-        "worker 3 (d:4): the text = 'abd'; worker 0 has 'abc'",
+        "worker 3 (d:4): text = 'abd'; worker 0 has 'abc'",
         "worker 3 (d:4): training.seed = None; worker 0 has 0",
     ]
 

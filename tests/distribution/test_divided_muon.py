@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.distribution.divided_muon import DividedMuon, divide
+from minigpt.distribution.step import DividedMuon
 from minigpt.training.optimizers import Muon
 
 SHAPES = [(16, 48), (48, 16), (16, 48), (16, 16), (16,), (16, 48), (16,)]
@@ -54,13 +54,3 @@ def test_each_matrix_is_updated_by_one_replica_as_by_one_device(count):
             np.testing.assert_allclose(own[owner], change, atol=1e-6)
         shares += owners if change.ndim == 2 else []
     assert len(set(shares)) == min(count, 5)
-
-
-def test_the_work_is_balanced():
-    # 4 blocks: queries, keys and values in one matrix; the output; two of a feed-forward layer.
-    sizes, costs = [4, 4, 4, 4], [45, 15, 60, 30]
-    for replicas, most in ((1, 600), (2, 300), (3, 210), (4, 150), (16, 60), (99, 60)):
-        counts = divide(sizes, costs, replicas)
-        assert [sum(group) for group in counts] == sizes
-        work = np.array(costs) @ np.array(counts)
-        assert work.max() == most

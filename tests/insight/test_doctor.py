@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minigpt.config.complete import sizes_for
 from minigpt.insight.doctor import diagnose
 from minigpt.runs.analysis import TITLES
 from tests.insight.histories import (
     MEASURED,
+    UNIFORM,
     UNIGRAM,
     constant,
     history,
@@ -216,7 +218,12 @@ def test_a_model_that_memorized_is_not_trained_for_longer():
 
 def test_too_large_for_the_text():
     short = {"train_bytes": 20_000, "train_tokens": 18_000}
-    assert ids(saturating(1.6), parameters=10_000_000, **short) == ["too_large"]
+    (verdict,) = diagnose(history(saturating(1.6), parameters=10_000_000, **short))
+    assert verdict.id == "too_large"
+    assert verdict.evidence.startswith("The model has 10,000,000 parameters for 18,000 tokens")
+    # What `sizes_for` returns, with two digits.
+    largest = sizes_for(short["train_bytes"], round(np.exp(UNIFORM)))[1]
+    assert f"{float(f'{largest:.1e}'):,.0f} parameters" in verdict.action
     assert ids(saturating(1.6), parameters=700_000, **short) == []
     assert ids(saturating(1.6), parameters=10_000_000) == []
     found = ids(saturating(1.0), lambda share: share, parameters=3_000_000, **short)

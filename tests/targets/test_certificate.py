@@ -7,10 +7,9 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.targets import certificate as certificates
-from minigpt.targets import onnx
-from minigpt.targets.certificate import certificate_path, certify
+from minigpt.targets import export, onnx
 from minigpt.targets.comparison import pair_material
+from minigpt.targets.export import certificate_path, certify
 from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
 from tests.cli.running import called
 
@@ -115,13 +114,13 @@ class Damaged(ExportSource):
 
 @pytest.mark.parametrize("problem", ["logits differ", "bits per byte"])
 def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypatch, problem):
-    original = certificates.certify
+    original = export.certify
 
     def certify_another(path, source, target):
         other = Damaged(source.run, lambda values: values + 0.05 * np.sign(values))
         return original(path, other, target)
 
-    monkeypatch.setattr(certificates, "certify", certify_another)
+    monkeypatch.setattr(export, "certify", certify_another)
     with pytest.raises(UserError, match=problem) as raised:
         minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf", certificate=True)
     assert all(text.startswith("format = 'gguf': ") for text in raised.value.problems)

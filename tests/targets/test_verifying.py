@@ -12,8 +12,8 @@ from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.runs.run import Run
-from minigpt.targets.certificate import problems_of
 from minigpt.targets.comparison import PROMPTS, text_material
+from minigpt.targets.export import problems_of
 from minigpt.targets.targets import TOLERANCES, target_named
 from minigpt.tokenizers.kinds import learn_tokenizer
 from tests.cli.running import called

@@ -66,7 +66,7 @@ def test_no_extra_of_a_run_ends_its_training(tiny_file, tmp_path, monkeypatch):
     for name in (
         "minigpt.targets.gguf.run_file.write_portable",
         "minigpt.insight.examination.write_report",
-        "minigpt.targets.run_files.build_text_module",
+        "minigpt.targets.saved_model.modules.build_text_module",
     ):
         monkeypatch.setattr(name, broken)
     sections = settings(tiny_file) | {"sampling": {"prompts": ["Ana"]}}

@@ -69,26 +69,13 @@ def test_the_facts_of_a_new_run(ended):
     assert run.facts["baselines"]["unigram"] < run.facts["baselines"]["uniform"]
 
 
-def content(folder: Path) -> dict[Path, bytes]:
-    # The lock file is written by every process.
-    return {
-        file: file.read_bytes()
-        for file in folder.rglob("*")
-        if file.is_file() and "lock" not in file.name
-    }
-
-
-@pytest.mark.parametrize("is_exported", [True, False])
-def test_fewer_epochs_than_are_done_are_refused(copied, is_exported):
-    if not is_exported:
-        (copied / "model.keras").unlink()  # As after Ctrl-C.
-    before = content(copied)
-    with pytest.raises(UserError) as caught:
-        minigpt.resume(copied, ["training.epochs=1"])
-    assert caught.value.problems == (
-        "training.epochs = 1: 2 epochs are done; should be at least 3 to train further",
-    )
-    assert content(copied) == before
+def test_fewer_epochs_than_are_done_export_the_best_model(copied, capsys):
+    (copied / "model.keras").unlink()  # As after Ctrl-C.
+    before = (copied / "metrics.jsonl").read_bytes()
+    run = minigpt.resume(copied, ["training.epochs=1"])
+    assert run.metrics_file.read_bytes() == before and run.model_file.is_file()
+    minigpt.resume(copied, ["training.epochs=1"])
+    assert "training.epochs=3" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("state", "is_exported"), [("interrupted", False), ("training", True)])

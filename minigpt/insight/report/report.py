@@ -1,11 +1,11 @@
 """The report of a run, or of several: one HTML file, without a network."""
 
+import functools
 import json
 import os
-import platform
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from minigpt.config.schema import STORIES_DEFAULTS, selector
 from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.analysis import Analysis, Baselines, Verdict
+from minigpt.runs.analysis import Analysis, Baselines
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
@@ -35,25 +35,18 @@ from minigpt.storage.atomic import replace_file
 
 _MOST_EPOCHS, _MOST_STEPS, _MOST_SAMPLES = 1000, 800, 30
 _METRICS = (
-    "step",
-    "train_loss",
-    "val_loss",
-    "val_bits_per_byte",
-    "val_bleu",
-    "tokens_per_second",
-    "seconds",
-    "learning_rate",
+    *("step", "train_loss", "val_loss", "val_bits_per_byte", "val_bleu"),
+    *("tokens_per_second", "seconds", "learning_rate"),
 )
 _SIZES = ("parameters", "train_bytes", "train_tokens", "val_tokens")
 _MEASURED = ("seconds", "tokens_per_second", "learning_rate", "memory_bytes")
 
 
 def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
-    """Returns the facts as JSON values; null for what is not known.
+    """Returns the facts about a run as JSON values; null for what is not known.
 
-    Args:
-      run: the run. Its records may be damaged, or come from somebody else.
-      comparison: whether to leave out what a comparison of runs does not show.
+    Its records may be damaged, or come from somebody else. `comparison` leaves out what a comparison of
+    runs does not show.
     """
     known, recorded, name = run.analysis, run.facts, run.path.absolute().name
     try:
@@ -86,31 +79,26 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "samples": samples,
         "certificates": certificate_values(run),
         "settings": setting_rows(config) if config else [],
-        "environment": environment(text(recorded.get("device"), 300)),
+        "device": text(recorded.get("device"), 300),
     }
 
 
 def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
     """Returns an analysis as JSON values, with the titles of its verdicts and less of its samples.
 
-    Args:
-      known: the analysis.
-      name: the name of the run, for the commands of the verdicts: without the folders of the user, because
-        the page can be given to others.
+    `name` stands for the run in the commands of the verdicts: without the folders of the user, because the
+    page can be given to others.
     """
-    measured = {
-        state: asdict(replace(each, samples=each.samples[:_MOST_SAMPLES]))
-        for state, each in known.memorization.items()
-    }
+    values = asdict(known)
+    for measured in values["memorization"].values():
+        del measured["samples"][_MOST_SAMPLES:]
     # None, if nothing was examined, is not an empty list.
-    verdicts = known.verdicts
-    shown = None if verdicts is None else [_verdict(each, name) for each in verdicts]
-    return asdict(known) | {"memorization": measured, "verdicts": shown}
-
-
-def _verdict(verdict: Verdict, name: str) -> dict[str, Any]:
-    action = verdict.runnable_action(name)
-    return {**verdict.as_dict(), "title": verdict.title, "action": action}
+    if known.verdicts is not None:
+        values["verdicts"] = [
+            {**verdict.as_dict(), "title": verdict.title, "action": verdict.runnable_action(name)}
+            for verdict in known.verdicts
+        ]
+    return values
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
@@ -148,11 +136,9 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
       TypeError: an argument has the wrong type.
     """
     output = as_path("output", output)
-    if isinstance(runs, Run | str | os.PathLike):
-        runs = [runs]
-    if not isinstance(runs, Iterable):
-        raise TypeError(f"`runs` must be a run, its path, or a list of these. Received: {runs!r}")
-    opened = [as_run(run) for run in runs]
+    opened = [
+        as_run(run) for run in ([runs] if isinstance(runs, Run | str | os.PathLike) else runs)
+    ]
     if not opened:
         raise ValueError("`runs` must contain at least one run.")
     compared = len(opened) > 1
@@ -162,7 +148,7 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
     report = {
         "version": minigpt.__version__,
         "written": time.time(),
-        "refreshes": not compared and is_own_report(opened[0], output),
+        "refreshes": not compared and output.resolve() == opened[0].report_file.resolve(),
         "runs": facts,
     }
     before, after = template(title, *_FOLDERS)
@@ -172,67 +158,58 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
         replace_file(output, page.encode())
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
-        # Nobody names the report in the directory of a run.
-        if report["refreshes"]:
-            raise UserError(f"{output}: {problem}") from None
         raise UserError(ArgumentProblem("output", output, problem)) from None
-
-
-def is_own_report(run: Run, output: Path) -> bool:
-    """Returns whether a path is that of the report in the directory of a run."""
-    return output.name == REPORT_FILE and output.parent.resolve() == run.path.resolve()
 
 
 # The files may be damaged, or come from somebody else: the type and the length of each value are checked.
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
 _NAME_CHARACTERS, _PROBLEM_CHARACTERS = 300, 500
+_name = functools.partial(text, most=_NAME_CHARACTERS)
+# The keys of the page: the type of a value, and where a certificate has it.
+_CERTIFICATE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    **{name: (_name, name) for name in ("name", "format", "weights", "date")},
+    "bytes": (count, "bytes"),
+    "has_logits": (bool, "logits"),
+    "largest_difference": (number, "logits.largest_difference"),
+    "same_texts": (count, "greedy.same_texts"),
+    "prompts": (count, "greedy.prompts"),
+    "source_bits": (number, "bits_per_byte.source"),
+    "export_bits": (number, "bits_per_byte.export"),
+    "compared_tokens": (count, "logits.tokens"),
+    "compared_text": (_name, "text"),
+    "same_lines": (count, "tokenizer.same"),
+    "lines": (count, "tokenizer.lines"),
+    "tokens_per_second": (number, "tokens_per_second"),
+    "checkpoint": (_name, "checkpoint.name"),
+}
 
 
 def certificate_values(run: Run) -> list[dict[str, Any]]:
     """Returns the recorded certificates, newest first.
 
-    Args:
-      run: the run.
-    Returns:
-      Every key; None stands for what is missing or has a wrong type. "is_current" says whether the best
-      model of the run is still the one that was exported; None if that is not known.
+    Every key is there; None stands for what is missing or has a wrong type. "is_current" says whether the
+    best model of the run is still the one that was exported; None if that is not known.
     """
     found = [read_object(file) for file in run.certificates_folder.glob("*.json")]
     records = [record for record in found if isinstance(record.get("format"), str)]
     # Dates in ISO 8601 and UTC are sorted as strings.
     records.sort(key=lambda record: str(record.get("date")), reverse=True)
     best = best_state(run.checkpoints_folder) if records else None
-    return [_values(record, best) for record in records[:_MOST_CERTIFICATES]]
+    return [_certificate(record, best) for record in records[:_MOST_CERTIFICATES]]
 
 
-def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
-    logits, bits, greedy, tokenizer, checkpoint = (
-        mapping(record.get(name))
-        for name in ("logits", "bits_per_byte", "greedy", "tokenizer", "checkpoint")
-    )
-    sha256, problems = checkpoint.get("sha256"), record.get("problems")
+def _certificate(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
+    def value(place: str) -> Any:
+        part, _, key = place.rpartition(".")
+        return mapping(record.get(part)).get(key) if part else record.get(key)
+
+    sha256, problems = value("checkpoint.sha256"), record.get("problems")
     if isinstance(problems, list):
         sentences = (text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS])
         problems = [sentence for sentence in sentences if sentence is not None]
     return {
-        **{
-            name: text(record.get(name), _NAME_CHARACTERS)
-            for name in ("name", "format", "weights", "date")
-        },
-        "bytes": count(record.get("bytes")),
-        "has_logits": bool(logits),
-        "largest_difference": number(logits.get("largest_difference")),
-        "same_texts": count(greedy.get("same_texts")),
-        "prompts": count(greedy.get("prompts")),
-        "source_bits": number(bits.get("source")),
-        "export_bits": number(bits.get("export")),
-        "compared_tokens": count(logits.get("tokens")),
-        "compared_text": text(record.get("text"), _NAME_CHARACTERS),
-        "same_lines": count(tokenizer.get("same")),
-        "lines": count(tokenizer.get("lines")),
-        "tokens_per_second": number(record.get("tokens_per_second")),
+        **{name: kind(value(place)) for name, (kind, place) in _CERTIFICATE.items()},
         "problems": problems if isinstance(problems, list) else None,
-        "checkpoint": text(checkpoint.get("name"), _NAME_CHARACTERS),
         "is_current": sha256 == best["sha256"] if best and isinstance(sha256, str) else None,
     }
 
@@ -245,7 +222,7 @@ _NAMES = ("prompt", "source", "reference", "text")
 def samples_by_prompt(
     file: Path, best_epoch: float | None, only_best: bool = False
 ) -> list[dict[str, Any]]:
-    """Returns a dictionary for each prompt, or each source sentence, in the order of the file.
+    """Returns a dictionary for each prompt, or each source sentence, in the order of samples.jsonl.
 
     Args:
       file: samples.jsonl.
@@ -254,37 +231,27 @@ def samples_by_prompt(
     Returns:
       "prompt" or "source" and "reference", and "epochs": a list of {"epoch", "text"} in ascending order.
     """
-    # The number tells samples with the same prompt apart.
     groups: dict[tuple[str, int], dict[str, Any]] = {}
     seen: dict[tuple[float, str], int] = defaultdict(int)
-    written: dict[tuple[str, int], dict[float, str]] = defaultdict(dict)
     for record in read_lines(file):
         epoch = number(record.get("epoch"))
         cut = {name: text(record.get(name), _TEXT_CHARACTERS) for name in _NAMES}
         found = {name: value for name, value in cut.items() if value is not None}
         if epoch is None or epoch < 0 or "text" not in found:
             continue
-        name = found.get("source", found.get("prompt", ""))
-        key = (name, seen[epoch, name])
+        sample, name = found.pop("text"), found.get("source", found.get("prompt", ""))
+        # The number tells samples with the same prompt apart.
         seen[epoch, name] += 1
-        if key in groups or len(groups) < _MOST_PROMPTS:
-            group = {name: found[name] for name in _NAMES[:3] if name in found}
-            groups.setdefault(key, group)
-            written[key][epoch] = found["text"]
-    epochs = sorted({epoch for by_epoch in written.values() for epoch in by_epoch})
+        group = groups.setdefault((name, seen[epoch, name]), {**found, "epochs": {}})
+        group["epochs"][epoch] = sample
+    kept = list(groups.values())[:_MOST_PROMPTS]
+    epochs = sorted({epoch for group in kept for epoch in group["epochs"]})
     best = best_epoch if best_epoch in epochs else max(epochs, default=None)
     shown = {best} if only_best else {*spread(epochs, _MOST_SAMPLED_EPOCHS), best}
-    return [
-        {
-            **group,
-            "epochs": [
-                {"epoch": epoch, "text": written[key][epoch]}
-                for epoch in sorted(written[key])
-                if epoch in shown
-            ],
-        }
-        for key, group in groups.items()
-    ]
+    for group in kept:
+        samples = sorted(group["epochs"].items())
+        group["epochs"] = [{"epoch": e, "text": sample} for e, sample in samples if e in shown]
+    return kept
 
 
 _VALUE_CHARACTERS = 1000
@@ -300,26 +267,20 @@ def setting_rows(config: Config) -> list[dict[str, Any]]:
     rows = []
     for name, value in config.settings("json").items():
         section, _, key = name.partition(".")
-        if name == "training.step_limits":
-            continue
         shown = _without_folders(value) if key in ("paths", "val_paths", "init_from") else value
-        rows.append(
-            {
-                "name": name,
-                "value": text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS),
-                "differs": value is not None and value != defaults[section].get(key),
-            }
-        )
-    return rows
+        shown = text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS)
+        differs = value is not None and value != defaults[section].get(key)
+        rows.append({"name": name, "value": shown, "differs": differs})
+    return [row for row in rows if row["name"] != "training.step_limits"]
 
 
 def _defaults(config: Config, section: str) -> dict[str, Any]:
     """Returns the values of a section that sets nothing but what others follow from."""
     values: Section = getattr(config, section)
-    fields = type(values).model_fields
+    fields = type(values).model_fields.items()
     defaults = {
         key: field.get_default(call_default_factory=True)
-        for key, field in fields.items()
+        for key, field in fields
         if not field.is_required()
     }
     if isinstance(values, TransformerConfig):
@@ -338,13 +299,3 @@ def _without_folders(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_folders(item) for item in value]
     return value if not isinstance(value, str) or "://" in value else Path(value).name or value
-
-
-def environment(device: str | None) -> list[tuple[str, str]]:
-    """Returns names and values: the program that wrote the report, and the device used for training."""
-    machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
-    return [
-        ("Device of the training", device or "not recorded"),
-        ("Report written by", f"minigpt {minigpt.__version__}, Python {platform.python_version()}"),
-        ("Report written on", machine),
-    ]

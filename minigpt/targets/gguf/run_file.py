@@ -3,7 +3,6 @@
 Imports TensorFlow only if no checkpoint holds the weights of the best model as they are.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
 )
 from minigpt.runs.layout import checkpoint_paths
-from minigpt.runs.records import read_lines
+from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
@@ -33,11 +32,11 @@ def write_run_file(
     weights: Sequence[np.ndarray] | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a model of a run as a portable file, whole or not at all.
+    """Writes a model of a run as a portable file, whole or not at all. An existing file is replaced.
 
     Args:
       run: the run.
-      path: the file; an existing one is replaced.
+      path: the file.
       weights_type: how matrices are stored.
       weights: the values of `model.weights`; None: those of the best model, which is read.
       record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the weights, as far as they are known;
@@ -58,13 +57,9 @@ def write_run_file(
 
 
 def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
-    """Writes the model of a checkpoint as a portable file, whole or not at all.
+    """Writes the model of a checkpoint, as `write_run_file`.
 
     Imports TensorFlow only for a run with `training.lora_rank`.
-
-    Raises:
-      UserError: the arrays of the checkpoint do not fit the model.
-      OSError: the file cannot be written.
     """
     if run.config.training.lora_rank is None:
         weights = _weights_of(checkpoint.arrays)
@@ -72,8 +67,7 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
         # Through the package, which hides TensorFlow's log.
         _ = minigpt.load
         weights = run.load_model(checkpoint).get_weights()
-    progress = checkpoint.progress
-    record = {"step": progress.step, "epoch": progress.epoch}
+    record = {"step": checkpoint.progress.step, "epoch": checkpoint.progress.epoch}
     write_run_file(run, path, weights=weights, record=record)
 
 
@@ -113,7 +107,6 @@ def best_facts(run: Run) -> dict[str, Any]:
 
 def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of `minigpt.training`; null for what is not known or not a finite number."""
-    facts = {name: record.get(name) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
-    facts |= {n: None for n, v in facts.items() if isinstance(v, float) and not math.isfinite(v)}
+    facts = numbers(dict(record), ("step", "epoch", "val_loss", "val_bits_per_byte"))
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}

@@ -9,18 +9,18 @@ from minigpt.config import GPTConfig, TransformerConfig
 
 
 class _Weight(NamedTuple):
-    """A weight of the Keras model.
+    """A weight of the Keras model: the tensors that it holds, one after the other.
 
     Attributes:
-      names: the tensors that it holds, one after the other.
+      names: the tensors.
       sizes: their numbers of outputs.
       is_kernel: whether it is stored as [inputs, outputs]: its transpose is written.
       is_flat: whether it is written as a vector.
     """
 
     names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    is_kernel: bool
+    sizes: tuple[int, ...] = ()
+    is_kernel: bool = False
     is_flat: bool = False
 
 
@@ -51,18 +51,18 @@ def named_tensors(
 def _weights(config: TransformerConfig, joins_qkv: bool) -> Iterator[_Weight]:
     """Yields the weights in the order of Keras: those of a layer itself, then those of its layers."""
     if config.position == "learned":
-        yield _Weight(("position_embd.weight",), (config.max_len,), False)
-    yield _Weight(("token_embd.weight",), (), False)
+        yield _Weight(("position_embd.weight",))
+    yield _Weight(("token_embd.weight",))
     if isinstance(config, GPTConfig):
         if config.ngrams:
-            yield _Weight(("ngram_embd.weight",), (), False)
+            yield _Weight(("ngram_embd.weight",))
         for layer in range(config.num_layers):
             if layer and config.value_residual:
-                yield _Weight((f"blk.{layer}.attn_v_mix.weight",), (), False, is_flat=True)
+                yield _Weight((f"blk.{layer}.attn_v_mix.weight",), is_flat=True)
             yield from _block(config, f"blk.{layer}.", joins_qkv=joins_qkv)
             if config.convolution:
                 for sublayer in ("attn", "ffn"):
-                    yield _Weight((f"blk.{layer}.{sublayer}_conv.weight",), (), False, is_flat=True)
+                    yield _Weight((f"blk.{layer}.{sublayer}_conv.weight",), is_flat=True)
         if config.block != "post_norm":
             yield from _norm(config, "output_norm")
     else:
@@ -107,18 +107,18 @@ def _attention(
         yield from _dense(names[:1], sizes[:1], config.qkv_bias)
         yield from _dense(names[1:], sizes[1:], config.qkv_bias)
     if config.is_modern:
-        yield _Weight((f"{prefix}q_norm.weight",), (), False)
-        yield _Weight((f"{prefix}k_norm.weight",), (), False)
+        yield _Weight((f"{prefix}q_norm.weight",))
+        yield _Weight((f"{prefix}k_norm.weight",))
     yield from _dense((f"{prefix}output",), (), config.use_bias)
 
 
 def _dense(names: tuple[str, ...], sizes: tuple[int, ...], bias: bool) -> Iterator[_Weight]:
     yield _Weight(tuple(f"{name}.weight" for name in names), sizes, True)
     if bias:
-        yield _Weight(tuple(f"{name}.bias" for name in names), sizes, False)
+        yield _Weight(tuple(f"{name}.bias" for name in names), sizes)
 
 
 def _norm(config: TransformerConfig, name: str) -> Iterator[_Weight]:
-    yield _Weight((f"{name}.weight",), (), False)
+    yield _Weight((f"{name}.weight",))
     if not config.is_modern:
-        yield _Weight((f"{name}.bias",), (), False)
+        yield _Weight((f"{name}.bias",))

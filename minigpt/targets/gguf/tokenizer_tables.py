@@ -35,10 +35,7 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
 
 
 def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the values of the keys `minigpt.tokenizer.*` without this prefix; None for missing ones.
-
-    docs/portable-file.md describes them, with shapes and dtypes. The tokenizer has no `tokenizer_problem`.
-    """
+    """Returns the values of the keys `minigpt.tokenizer.*`, see docs/portable-file.md; None if missing."""
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
     # Role tokens are not pieces of text.
     ranks = np.pad(ranks, (0, tokenizer.vocab_size - len(ranks)), constant_values=-1)
@@ -131,8 +128,7 @@ class LlamaVocabulary(NamedTuple):
 
     Attributes:
       model: "gpt2" merges the bytes of words, "llama" the characters of the text.
-      tokens: the text of each token.
-      types: the kind of each token.
+      tokens, types: the text and the kind of each token.
       scores: for "llama", the priority of each token; merging takes the highest one first.
       merges: for "gpt2", pairs of tokens, the first one first.
     """
@@ -201,10 +197,9 @@ def _llama_gpt2(tokenizer: GPT2Tokenizer) -> LlamaVocabulary:
 
 def _llama_byte_pair(tokenizer: BytePairTokenizer) -> LlamaVocabulary:
     pieces = ModelProto.FromString(tokenizer.model).pieces
-    tokens = [piece.piece for piece in pieces]
     # sentencepiece has the same numbers for the kinds of pieces.
     types = [gguf.TokenType(piece.type) for piece in pieces]
-    scores = [piece.score for piece in pieces]
+    tokens, scores = [piece.piece for piece in pieces], [piece.score for piece in pieces]
     return LlamaVocabulary("llama", tokens, types, scores)
 
 

@@ -58,7 +58,7 @@ _LLAMA: dict[str, dict[str, Any]] = {
     "gpt2": {"block": "pre_norm", "position": "learned", "activation": "gelu_tanh"},
     "qwen3": {"block": "modern", "position": "rotary", "activation": "silu", "qkv_bias": False},
 }
-_ALL_LLAMA = {"head_bias": False, **NO_ADDITIONS}
+_ALL_LLAMA = {"head_bias": False, "scale_embeddings": False, **NO_ADDITIONS}
 # Settings that can name files of the user.
 _PRIVATE: Any = {
     "data": True,
@@ -79,12 +79,11 @@ def write_portable(
     training: Mapping[str, Any] | None = None,
     weights_type: WeightsType = "float32",
 ) -> None:
-    """Writes a portable file, whole or not at all.
+    """Writes a portable file, whole or not at all. An existing file is replaced.
 
     Args:
-      path: the file; an existing one is replaced.
-      config: the configuration of the model.
-      tokenizer: its tokenizer.
+      path: the file.
+      config, tokenizer: those of the model.
       weights: the values of `model.weights`, in their order.
       name: the name of the model.
       training: facts about the run, the keys of `minigpt.training`.
@@ -138,10 +137,6 @@ def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | No
     """Returns why a model cannot be written as a portable file; None if it can.
 
     The engine would ignore a setting that it does not know, so such a setting must have its default.
-
-    Args:
-      model: the description.
-      tokenizer: the tokenizer.
     """
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -164,15 +159,14 @@ def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None
       model: the description, resolved.
       vocabulary: None if llama.cpp does not have the tokenizer.
     """
-    same_dims = model.head_dim == model.value_dim
-    if vocabulary is None or model.kind != "gpt" or model.scale_embeddings or not same_dims:
-        return OWN
     given = model.model_dump()
+    if vocabulary is None or model.kind != "gpt" or model.head_dim != model.value_dim:
+        return OWN
     fitting = (n for n, wanted in _LLAMA.items() if given | _ALL_LLAMA | wanted == given)
     name = next(fitting, OWN)
-    has_one_width = model.num_kv_heads == model.num_heads
-    has_one_width &= model.head_dim == model.embed_dim / model.num_heads
-    return OWN if name == "gpt2" and not has_one_width else name
+    heads = model.num_heads
+    is_gpt2_sized = (model.num_kv_heads, model.head_dim) == (heads, model.embed_dim / heads)
+    return OWN if name == "gpt2" and not is_gpt2_sized else name
 
 
 def _write_own(
@@ -185,13 +179,11 @@ def _write_own(
     """Adds the keys that the engine reads."""
     names = ["kind", "block", "position", "activation", "max_len", "embed_dim", "num_heads"]
     names += ["num_kv_heads", "head_dim", "value_dim", "ff_dim", "num_layers"]
-    described: dict[str, Any] = {
-        **{name: getattr(model, name) for name in names},
-        "vocab_size": tokenizer.vocab_size,
-        "norm_epsilon": float(model.norm_epsilon),
-        "scale_embeddings": model.scale_embeddings,
-        "tie_embeddings": model.tie_embeddings,
-    }
+    described: dict[str, Any] = {name: getattr(model, name) for name in names}
+    described["vocab_size"] = tokenizer.vocab_size
+    described["norm_epsilon"] = float(model.norm_epsilon)
+    described["scale_embeddings"] = model.scale_embeddings
+    described["tie_embeddings"] = model.tie_embeddings
     if isinstance(model, GPTConfig):
         # Missing if a model does not have them.
         described["value_residual"] = model.value_residual or None
@@ -272,8 +264,7 @@ def _tensors(
 def _add_tensor(
     writer: gguf.GGUFWriter, name: str, array: np.ndarray, tensor_type: TensorType
 ) -> None:
-    is_matrix = array.ndim == 2 and name != "position_embd.weight"
-    if not is_matrix:
+    if array.ndim != 2 or name == "position_embd.weight":
         tensor_type = TensorType.F32
     elif tensor_type == TensorType.Q8_0 and array.shape[1] % _BLOCK:
         tensor_type = TensorType.F16

@@ -15,9 +15,8 @@ class Html(Gguf):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.html.model_page import training_text, write_page
 
-        write_page(
-            source.run, path, weights, training_text(source.run) if source.with_text else None
-        )
+        text = training_text(source.run) if source.with_text else None
+        write_page(source.run, path, weights, text)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return beginning.lower().startswith(b"<!doctype html")

@@ -49,6 +49,7 @@ def write_document(
 
 def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
     """Returns the facts about a portable file as JSON values; null for what only its run knows."""
+    step = count(model.training.get("step"))
     config = {name: model.config.get(name) for name in ("model", "sampling")}
     if not all(isinstance(section, dict) for section in config.values()):
         raise UserError(f"{file}: minigpt.config: has no model or sampling settings")
@@ -72,7 +73,5 @@ def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
         "samples": [],
         "memorization": None,
         "curve": [],
-        "snapshots": [{"step": model.training["step"], "seconds": None}]
-        if count(model.training.get("step")) is not None
-        else [],
+        "snapshots": [] if step is None else [{"step": step, "seconds": None}],
     }

@@ -14,14 +14,7 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
-from minigpt.runs.records import (
-    count,
-    interval_lines,
-    number,
-    numbers,
-    read_lines,
-    spread,
-)
+from minigpt.runs.records import count, interval_lines, number, numbers, read_lines, spread
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
@@ -40,19 +33,15 @@ _MOST_TEXT = 50_000_000
 _MOST_POINTS = 200
 # Epochs whose samples are shown, and samples in which copied passages are.
 _MOST_SAMPLES, _MOST_MEASURED = 100, 30
-_BASELINES = (
-    *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
-    "ppmd_bits_per_byte",
-)
+# Nats per token; bits per byte.
+_BASELINES = ("uniform", "unigram")
+_COUNTED = ("ngram_bits_per_byte", "byte_ngram_bits_per_byte", "ppmd_bits_per_byte")
 
 
 def training_text(run: Run) -> str:
     """Returns the training text of a run as its tokenizer writes it.
 
     `END_OF_DOCUMENT` stands between documents, and between the messages of dialogues.
-
-    Raises:
-      UserError: the text is not known, has changed since training, or is too long for a page.
     """
     corpus = open_run_corpus(run)
     if (size := corpus.train.bytes) > _MOST_TEXT:
@@ -72,11 +61,8 @@ def write_page(
     Args:
       run: the run. Its records may be damaged, or come from somebody else.
       output: the file.
-      weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
+      weights: how matrices are stored.
       text: the training text, if the page should contain it; see `training_text`.
-    Raises:
-      UserError: the run has no model.
-      OSError: the file cannot be written.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
@@ -96,13 +82,12 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     """Returns the facts about a run and its portable file as JSON values; null for what is not known."""
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
-    metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
     if memorization := analysis.memorization.get("best"):
         memorization = replace(memorization, samples=memorization.samples[:_MOST_MEASURED])
     # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
-    compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
+    compared = _BASELINES if model.tokenizer.chat else _BASELINES + _COUNTED
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],
@@ -110,12 +95,10 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
         "text": {
             "source": config.data.source,
             "description": recorded.get("text"),
-            "train_bytes": recorded.get("train_bytes"),
-            "train_tokens": recorded.get("train_tokens"),
-            "val_tokens": recorded.get("val_tokens"),
+            **{name: recorded.get(name) for name in ("train_bytes", "train_tokens", "val_tokens")},
             "license": config.data.license,
         },
-        "metrics": metrics,
+        "metrics": [numbers(record, record) for record in _of_epochs(run.metrics_file)],
         "baselines": numbers(baselines, compared) if any(baselines.values()) else None,
         "samples": _samples(run.samples_file),
         "memorization": asdict(memorization) if memorization else None,

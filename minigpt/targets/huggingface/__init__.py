@@ -15,7 +15,7 @@ class HuggingFace(Target):
     only_gpt = True
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        from minigpt.targets.huggingface.folders import architecture_of_model
+        from minigpt.targets.huggingface.architectures import architecture_of_model
         from minigpt.targets.huggingface.tokenizer_export import export_problem
 
         if problem := super().problem(config, tokenizer):
@@ -26,7 +26,7 @@ class HuggingFace(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.huggingface.folders import write_folder
 
-        write_folder(source.gpt, source.tokenizer, path, source.run.config.sampling)
+        write_folder(source.model, source.tokenizer, path, source.run.config.sampling)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.safetensors").is_file()

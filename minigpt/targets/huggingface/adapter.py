@@ -9,8 +9,8 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import lora
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.run import Run, adapted_model
-from minigpt.targets.huggingface.architecture import HEAD
-from minigpt.targets.huggingface.folders import architecture_of_model, as_json
+from minigpt.targets.huggingface.architectures import HEAD, architecture_of_model
+from minigpt.targets.huggingface.folders import as_json
 from minigpt.targets.huggingface.tokenizer_export import export_problem, tokenizer_files
 
 

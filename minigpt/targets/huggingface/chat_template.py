@@ -4,15 +4,13 @@ The template is rendered for dialogues whose messages are marks. What is around 
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.targets.huggingface import rendering
 from minigpt.tokenizers.base import Tokenizer, read_or_refuse
 from minigpt.tokenizers.chat_format import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -37,9 +35,14 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
     A line in the log says why a template cannot be used. `settings` is the content of
     tokenizer_config.json.
     """
+    template = settings.get("chat_template")
     try:
-        if (template := _template_of(folder, settings)) is None:
+        if (file := folder / "chat_template.jinja").is_file():
+            template = read_or_refuse(file).decode("utf-8", "replace")
+        if template is None:
             return tokenizer
+        if not isinstance(template, str):
+            raise UserError("chat_template in tokenizer_config.json should be text")
         # An exported folder has other special tokens; the template keeps its own.
         for name, value in {**dict.fromkeys(_NAMES, tokenizer.end_name), **settings}.items():
             text = value.get("content") if isinstance(value, dict) else value or ""
@@ -52,17 +55,8 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
         return tokenizer
 
 
-def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
-    template = settings.get("chat_template")
-    if (file := folder / "chat_template.jinja").is_file():
-        template = read_or_refuse(file).decode("utf-8", "replace")
-    if not isinstance(template, str | None):
-        raise UserError("chat_template in tokenizer_config.json should be text")
-    return template
-
-
 def chat_format(template: str, tokenizer: GPT2Tokenizer) -> ChatFormat:
-    """Returns the format of dialogues that a Jinja template describes, which may come from anybody.
+    """Returns the format of dialogues that a Jinja template describes.
 
     Raises:
       UserError: the template cannot be rendered, or what it writes around the messages of a role is not
@@ -99,25 +93,31 @@ def chat_format(template: str, tokenizer: GPT2Tokenizer) -> ChatFormat:
 
 
 def _rendered(template: str, end: str) -> list[str]:
-    """Renders `_DIALOGUES` in another process."""
+    """Renders `_DIALOGUES` as transformers does, in a sandbox: the template may come from anybody."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **options: json.dumps(
+        value, **{"ensure_ascii": False, **options}
+    )
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     special = dict.fromkeys(_NAMES, end)
-    dialogues = [
-        {"messages": _messages(roles, texts), "add_generation_prompt": asks, **special}
-        for roles, texts, asks in _DIALOGUES
-    ]
-    given = json.dumps({"template": template, "dialogues": dialogues}).encode()
-    # -P: the modules next to the program are not those of the standard library.
-    command = [sys.executable, "-P", rendering.__file__]
     try:
-        done = subprocess.run(
-            command, input=given, capture_output=True, timeout=10 * rendering.SECONDS
-        )
-        found = json.loads(done.stdout)
-    except (ValueError, subprocess.TimeoutExpired):
-        raise UserError(f"it takes more than {rendering.SECONDS} s, or too much memory") from None
-    if "problem" in found:
-        raise UserError(found["problem"])
-    return list(found["texts"])
+        compiled = environment.from_string(template)
+        return [
+            compiled.render(messages=_messages(roles, texts), add_generation_prompt=asks, **special)
+            for roles, texts, asks in _DIALOGUES
+        ]
+    except Exception as error:  # A template may raise any.
+        message = " ".join(str(error).split())[:200]
+        raise UserError(f"{type(error).__name__}: {message}") from None
+
+
+def _refuse(message: Any) -> NoReturn:
+    raise UserError(str(message))
 
 
 def _messages(roles: str, texts: tuple[str, ...]) -> list[dict[str, str]]:

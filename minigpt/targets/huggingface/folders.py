@@ -2,38 +2,40 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig, load_config
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from minigpt.config import Config, GPTConfig, SamplingConfig, load_config
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import GPT
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
+from minigpt.runs.records import mapping
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architecture import Architecture, read_json_object
+from minigpt.targets.huggingface.architectures import (
+    ARCHITECTURES,
+    HEAD,
+    Architecture,
+    architecture_of_model,
+    read_json_object,
+)
 from minigpt.targets.huggingface.chat_template import with_template
-from minigpt.targets.huggingface.gpt2_architecture import GPT2
-from minigpt.targets.huggingface.qwen3_architecture import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
-from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.huggingface import read_gpt2
 
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 # A saved tokenizer of minigpt, which is written next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
-# To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
-# its block; the first is the one with which a model of no known architecture is compared.
-ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
-
-
-def architecture_of_model(config: TransformerConfig) -> Architecture:
-    """Returns the architecture that a model is exported as, or with which it is compared."""
-    return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
 
 
 def write_folder(
@@ -57,7 +59,7 @@ def write_folder(
         tokenizer.save(folder / OWN_FOLDER)
     # transformers writes and expects the format "pt".
     tensors = architecture_of_model(model.config).tensors(model)
-    write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
 
 
 def described_files(
@@ -76,26 +78,19 @@ def described_files(
 
 
 def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) -> dict[str, Any]:
-    """Returns the content of generation_config.json.
+    """Returns the content of generation_config.json, with the settings of the run that change a text.
 
-    It has the settings of the run whose `formats` name it, unless they change nothing.
     It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
     """
-    never = sorted(tokenizer.never_sampled_ids)
-    given = {} if sampling is None else sampling.model_dump()
-    return {
-        "bos_token_id": tokenizer.end_id,
-        "eos_token_id": tokenizer.end_id,
-        "pad_token_id": tokenizer.end_id,
-        **({"suppress_tokens": never} if never else {}),
-        **{
-            setting.name: given[setting.name]
-            for setting in SETTINGS
-            if given
-            and "huggingface" in setting.formats
-            and setting.takes_effect(given[setting.name])
-        },
-    }
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    content: dict[str, Any] = dict.fromkeys(names, tokenizer.end_id)
+    if never := sorted(tokenizer.never_sampled_ids):
+        content["suppress_tokens"] = never
+    for setting in SETTINGS if sampling else ():
+        value = getattr(sampling, setting.name)
+        if "huggingface" in setting.formats and setting.takes_effect(value):
+            content[setting.name] = value
+    return content
 
 
 def as_json(content: Mapping[str, object]) -> str:
@@ -136,11 +131,7 @@ def import_run(folder: str | Path, run: str | Path) -> Run:
 def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenizer, GPTConfig]:
     """Returns the model and the tokenizer of a folder, and the description in config.json.
 
-    Args:
-      folder: the folder.
-      level: that of the message before the weights are read.
-    Raises:
-      UserError: see `import_run`.
+    `level` is that of the message before the weights are read. Raises a `UserError` as `import_run`.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -148,25 +139,20 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         problem += "; expected a Hugging Face folder of a GPT-2 or a Qwen3"
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
-    architecture = _architecture_of_folder(content, path)
+    kind = content.get("model_type")
+    architecture = next((a for a in ARCHITECTURES if a.model_type == kind), None)
+    if architecture is None:
+        known = " or ".join(repr(a.model_type) for a in ARCHITECTURES)
+        raise UserError(f"{path}: model_type = {kind!r}: should be {known}")
     described, vocab_size, end_id = architecture.read_config(content, path)
     tokenizer = read_tokenizer(folder, vocab_size, end_id)
-    shapes = architecture.tensor_shapes(described, vocab_size)
+    layout = architecture.layout(described, vocab_size).items()
+    shapes = {name: shape for name, (shape, _) in layout}
     with open_weights(folder, architecture, shapes, described.tie_embeddings) as read:
         LOGGER.log(level, "reading %s", folder)
         model = GPT(described, vocab_size)
         architecture.assign(model, read)
     return model, tokenizer, described
-
-
-def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architecture:
-    """Returns the architecture that a config.json names; a `UserError` if that is another one."""
-    kind = content.get("model_type")
-    found = next((a for a in ARCHITECTURES if a.model_type == kind), None)
-    if found is None:
-        known = " or ".join(repr(a.model_type) for a in ARCHITECTURES)
-        raise UserError(f"{path}: model_type = {kind!r}: should be {known}")
-    return found
 
 
 def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokenizer:
@@ -176,16 +162,14 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
       folder: the folder.
       vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
-    Raises:
-      UserError: there is no tokenizer.json, it is neither of GPT-2's nor of Qwen3's kind, or it is damaged.
     """
     if (own := folder / OWN_FOLDER).is_dir():
         tokenizer = Tokenizer.load(own)
         if tokenizer.vocab_size != vocab_size:
-            problem = (
-                f"has {tokenizer.vocab_size} tokens; should have {vocab_size}, as in config.json"
+            size = tokenizer.vocab_size
+            raise UserError(
+                f"{own}: has {size} tokens; should have {vocab_size}, as in config.json"
             )
-            raise UserError(f"{own}: {problem}")
         return tokenizer
     path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
     if not path.is_file():
@@ -199,3 +183,64 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
         raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
     found = read_gpt2(path, described, end_id, vocab_size)
     return with_template(found, folder, settings)
+
+
+@contextmanager
+def open_weights(
+    folder: Path, architecture: Architecture, expected: Mapping[str, tuple[int, ...]], tied: bool
+) -> Iterator[Callable[[str], np.ndarray]]:
+    """Opens the weights of a folder, and compares names and shapes with those that config.json implies.
+
+    Args:
+      folder: the folder.
+      architecture: names omit its prefix; its buffers are left out.
+      expected: the shape of every tensor.
+      tied: whether the head is the token table. The files may then contain an equal head.
+    Yields:
+      A function that reads the tensor with a name as float32, whatever its type in the file.
+    """
+    with ExitStack() as stack:
+        tensors: dict[str, Any] = {}
+        for path in _files(folder):
+            try:
+                file: Any = stack.enter_context(safe_open(path, framework="numpy"))
+                tensors |= {n: file.get_slice(n) for n in file.keys()}  # noqa: SIM118  # no dictionary
+            except (SafetensorError, OSError) as error:
+                problem = f"{path}: cannot be read: {error}"
+                if not path.is_file():
+                    problem += "; transformers converts other files: AutoModelForCausalLM"
+                    problem += ".from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+                raise UserError(problem) from None
+        tensors = {name.removeprefix(architecture.prefix): each for name, each in tensors.items()}
+        if buffers := architecture.buffers:
+            tensors = {n: each for n, each in tensors.items() if not buffers.fullmatch(n)}
+
+        def read(name: str) -> np.ndarray:
+            return np.asarray(tensors[name][:], "float32")
+
+        shapes = dict(expected)
+        if tied and HEAD in tensors:
+            shapes[HEAD] = shapes[architecture.tokens]
+        found = {name: tuple(each.get_shape()) for name, each in tensors.items()}
+        problems = [
+            f"{folder}: {name}: has the shape {found.get(name)}; should be {shapes.get(name)}"
+            for name in sorted(shapes.keys() | found.keys())
+            if shapes.get(name) != found.get(name)
+        ]
+        if problems:
+            raise UserError(*problems[:MAX_PROBLEMS])
+        if HEAD in shapes.keys() - expected.keys():
+            tokens = architecture.tokens
+            if not np.array_equal(read(HEAD), read(tokens)):
+                raise UserError(f"{folder}: {HEAD}: differs from {tokens}, to which it is tied")
+        yield read
+
+
+def _files(folder: Path) -> list[Path]:
+    """Returns the file, or those that an index names, which are in its folder."""
+    if not (index := folder / INDEX).is_file() or (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    names = mapping(read_json_object(index).get("weight_map")).values()
+    if not names or any(not isinstance(name, str) or Path(name).name != name for name in names):
+        raise UserError(f"{index}: damaged; should have a weight_map to names of files")
+    return sorted({folder / name for name in names})

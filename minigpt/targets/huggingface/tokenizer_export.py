@@ -28,20 +28,12 @@ def export_problem(tokenizer: Tokenizer) -> str | None:
     if type(tokenizer) not in BUILDERS:
         return f"tokenizer.kind = {tokenizer.kind!r}: has no form in the tokenizers package"
     if tokenizer.lowercase:
-        return (
-            "tokenizer.lowercase = true: the tokenizers package lower-cases every letter by itself and "
-            "maps a final Σ to a different letter than minigpt"
-        )
+        return "tokenizer.lowercase = true: the tokenizers package maps a final Σ to another letter"
     return None
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
-    """Returns file name → content.
-
-    Args:
-      tokenizer: a tokenizer without an `export_problem`.
-      max_len: the length of the model's context, in tokens.
-    """
+    """Returns file name → content, for a tokenizer without an `export_problem`."""
     described, special = BUILDERS[type(tokenizer)](tokenizer)
     chat = tokenizer.chat
     for i, name in enumerate(chat.added if chat else (), len(tokenizer.text_pieces)):
@@ -49,8 +41,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     settings: dict[str, Any] = {
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_len,
-        # Otherwise the literal "<end>" in a text would be read as the end token.
-        # The text of a chat template contains such names, as in all models for dialogues.
+        # Otherwise the literal "<end>" in a text would be the end token. Chat templates write such names.
         "split_special_tokens": chat is None,
         **({"chat_template": chat.template} if chat else {}),
         "tokenizer_class": "PreTrainedTokenizerFast",

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.targets.model_documents import Caches, DocumentedTokenizer, documents, opened_step
+from minigpt.targets.model_documents import (
+    CachedStep,
+    Caches,
+    DocumentedTokenizer,
+    documents,
+    opened_step,
+)
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 
 if TYPE_CHECKING:
@@ -38,7 +44,7 @@ class LiteRT(Target):
         import tensorflow as tf
 
         with tempfile.TemporaryDirectory() as folder, hide_tensorflow_log():
-            _save(source.gpt, folder)
+            _save(source.model, folder)
             converter = tf.lite.TFLiteConverter.from_saved_model(folder)
             if weights != "float32":
                 converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -66,9 +72,7 @@ class LiteRT(Target):
             if name not in ("token_ids", "position", "last")
         }
         with zipfile.ZipFile(path) as archive:
-            tokenizer = DocumentedTokenizer(
-                {name: archive.read(name) for name in archive.namelist()}
-            )
+            files = {name: archive.read(name) for name in archive.namelist()}
 
         def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
             found: dict[str, np.ndarray] = {}
@@ -83,15 +87,13 @@ class LiteRT(Target):
                 caches = {name: found[f"new_{name}"] for name in empty_caches}
             return found["logits"], caches
 
-        return opened_step(step, empty_caches, tokenizer, "ai-edge-litert")
+        return opened_step(step, empty_caches, DocumentedTokenizer(files), "ai-edge-litert")
 
 
 def _save(model: "GPT", folder: str) -> None:
     """Saves the signatures. From a plain tf.Module, the converter would make a file without weights."""
     import keras
     import tensorflow as tf
-
-    from minigpt.targets.cached_step import CachedStep
 
     step = CachedStep(model)
     tokens, last = prefill_tokens(step.model.max_len), tf.TensorSpec([1], tf.int32, "last")

@@ -11,6 +11,7 @@ from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.huggingface import HuggingFace
 from minigpt.targets.model_documents import (
     SETTINGS_FILE,
+    CachedStep,
     Caches,
     DocumentedTokenizer,
     documents,
@@ -38,21 +39,13 @@ class Onnx(Target):
     packages = _PACKAGES
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        import onnx
-
-        from minigpt.targets.cached_step import CachedStep
         from minigpt.targets.onnx.graphs import converted, store_weights
 
-        step = CachedStep(source.gpt)
+        step = CachedStep(source.model)
         files = documents(source, weights)
         with hide_tensorflow_log():
             graph = store_weights(converted(step.step, step.signature(None, None)), weights)
-        onnx.helper.set_model_props(graph, {"minigpt": files[SETTINGS_FILE].decode()})
-        onnx.checker.check_model(graph)
-        onnx.save(graph, path / "model.onnx")
-        for name, data in files.items():
-            (path / name).parent.mkdir(exist_ok=True)
-            (path / name).write_bytes(data)
+        _write(graph, path / "model.onnx", path, files, files[SETTINGS_FILE])
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.onnx").is_file()
@@ -78,9 +71,24 @@ class TransformersJs(HuggingFace):
     packages = _PACKAGES
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        from minigpt.targets.onnx.transformers_js import write_transformers_js
+        from minigpt.targets.huggingface.folders import as_json, described_files
+        from minigpt.targets.onnx.graphs import growing_graph, store_weights
+        from minigpt.targets.opened_keras import in_float32
 
-        write_transformers_js(source, path, weights, *MODEL_FILES[weights])
+        dtype, model_file = MODEL_FILES[weights]
+        files = described_files(source.model, source.tokenizer, source.run.config.sampling)
+        # Otherwise the dtype would have to be named in browsers, where the default is another one.
+        config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
+        settings = json.loads(files["tokenizer_config.json"])
+        # Several prompts at once need a token for padding. The attention mask hides it.
+        settings.setdefault("pad_token", settings["eos_token"])
+        files |= {"config.json": as_json(config), "tokenizer_config.json": as_json(settings)}
+        with hide_tensorflow_log():
+            graph = growing_graph(in_float32(source.model), source.tokenizer.end_id)
+            graph = store_weights(graph, weights)
+        contents = {name: content.encode() for name, content in files.items()}
+        model_settings = documents(source, weights)[SETTINGS_FILE]
+        _write(graph, path / "onnx" / model_file, path, contents, model_settings)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return any((path / "onnx").glob("*.onnx"))
@@ -107,13 +115,28 @@ class TransformersJs(HuggingFace):
         return _opened(model, files, inputs, lambda name: name.replace(_PAST, _PRESENT))
 
 
+def _write(
+    graph: Any, file: Path, folder: Path, files: Mapping[str, bytes], settings: bytes
+) -> None:
+    """Writes a graph, which has the settings too, and the files beside it."""
+    import onnx
+
+    onnx.helper.set_model_props(graph, {"minigpt": settings.decode()})
+    onnx.checker.check_model(graph)
+    for name, data in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+    file.parent.mkdir(exist_ok=True)
+    onnx.save(graph, file)
+
+
 def _opened(
     model: Path,
     files: Mapping[str, bytes],
     inputs: Callable[[Sequence[int], int], dict[str, np.ndarray]],
     new_name: Callable[[str], str],
 ) -> Opened:
-    """Returns what is opened.
+    """Returns an opened graph.
 
     Args:
       model, files: the graph; see `DocumentedTokenizer`.

@@ -40,11 +40,6 @@ class SavedModel(Target):
         return (path / "saved_model.pb").is_file()
 
     def open(self, path: Path) -> Opened:
-        """Opens the signatures `tokenize`, `logits` and `serving_default`.
-
-        Raises:
-          UserError: it has other signatures.
-        """
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  # Registers the operations of the tokenizers.
 
@@ -62,11 +57,9 @@ class SavedModel(Target):
             for token_ids, source_ids in zip(texts, sources, strict=True):
                 inputs = {"token_ids": token_ids[None]}
                 if source_ids is not None:
-                    inputs = {
-                        "source_ids": source_ids[None],
-                        "source_lengths": np.array([len(source_ids)], np.int32),
-                        "target_ids": token_ids[None],
-                    }
+                    lengths = np.array([len(source_ids)], np.int32)
+                    inputs = {"source_ids": source_ids[None], "source_lengths": lengths}
+                    inputs["target_ids"] = token_ids[None]
                 yield _logits(signatures["logits"], inputs)
 
         def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
@@ -102,11 +95,10 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
-    texts, names = tf.constant([prompt]), serve.structured_input_signature[1]
-    # The settings of a translation, or of a continuation.
-    values = {"beams": 1, "length_penalty": 1.0, "temperature": 0.0, "top_k": 1, "top_p": 1.0}
-    values |= {"max_new_tokens": max_new_tokens, "seed": 0}
-    given = {"text": texts, "prompt": texts, "contents": texts, "roles": tf.constant(["user"])}
-    given |= {name: tf.constant(value) for name, value in values.items()}
-    text: bytes = serve(**{name: given[name] for name in names})["text"].numpy()[0]
+    # The arguments of a translation, of a continuation, or of a dialogue.
+    given: dict[str, Any] = {key: [prompt] for key in ("text", "prompt", "contents")}
+    given |= {"roles": ["user"], "beams": 1, "length_penalty": 1.0, "temperature": 0.0, "top_k": 1}
+    given |= {"top_p": 1.0, "max_new_tokens": max_new_tokens, "seed": 0}
+    names = serve.structured_input_signature[1]
+    text: bytes = serve(**{name: tf.constant(given[name]) for name in names})["text"].numpy()[0]
     return text.decode()

@@ -1,8 +1,7 @@
 """The graphs of a SavedModel: text in, text out, in programs that do not have minigpt."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -29,24 +28,18 @@ def _spec(name: str, dtype: Any, axes: int = 0) -> tf.TensorSpec:
 
 
 class TextModule(tf.Module):
-    """A model with its tokenizer as TensorFlow functions.
+    """A model with its tokenizer as TensorFlow functions, for `tf.saved_model.load`.
 
-    Loads with `tf.saved_model.load` in a process that imported tensorflow and, for a byte-pair tokenizer,
-    tensorflow_text.
-
-    Args:
-      model: the Keras model.
-      tokenizer: its tokenizer.
+    A process that loads it has imported tensorflow and, for a byte-pair tokenizer, tensorflow_text. Its
+    `functions` are the signatures; `serve` is "serving_default".
     """
+
+    functions: ClassVar[tuple[str, ...]] = ("serve", "logits", "tokenize", "detokenize")
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         super().__init__(name="minigpt")
         self.model = model
         self.tokenizer = graph_of(tokenizer)
-
-    def signatures(self) -> Mapping[str, Any]:
-        """Returns the functions that the SavedModel offers, by name."""
-        return {"tokenize": self.tokenize, "detokenize": self.detokenize}
 
     @_graph(_spec("text", tf.string, 1))
     def tokenize(self, text):  # type: ignore[no-untyped-def]
@@ -62,10 +55,17 @@ class TextModule(tf.Module):
         """int32[B, T], int32[B] → {"text": string[B]}."""
         return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(token_ids, lengths))}
 
+    def _fits(self, length):  # type: ignore[no-untyped-def]
+        max_len = self.model.max_len
+        problem = [f"at most max_len = {max_len} tokens per row, got", length]
+        return tf.debugging.Assert(length <= max_len, problem)
+
     def save(self, folder: Path) -> None:
         """Writes a SavedModel into an empty folder."""
+        signatures = {name: getattr(self, name) for name in self.functions}
+        signatures["serving_default"] = signatures.pop("serve")
         with hide_tensorflow_log():
-            tf.saved_model.save(self, str(folder), self.signatures())
+            tf.saved_model.save(self, str(folder), signatures)
 
 
 # The arguments of `sample`.
@@ -97,25 +97,15 @@ class TextToText(TextModule):
     `detokenize` ignores ids outside the vocabulary, and clips lengths to the row.
     """
 
+    functions = (*TextModule.functions, "sample")
+
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         self.decoder = Decoder(model, tokenizer.end_id, tokenizer.never_sampled_ids)
 
-    def signatures(self) -> Mapping[str, Any]:
-        return {
-            "serving_default": self.serve,
-            "sample": self.sample,
-            "logits": self.logits,
-            **super().signatures(),
-        }
-
     @_graph(*_SERVE)
     def serve(self, prompt, *arguments):  # type: ignore[no-untyped-def]
-        """Continues prompts, each independently of the others. See `Decoder.generate`.
-
-        Returns:
-          {"text": string[B]}, the continuations without the prompts.
-        """
+        """Returns {"text": string[B]}, the continuations without the prompts; see `Decoder.generate`."""
         return {"text": self._serve(self.tokenizer.encode(prompt), *arguments)}
 
     def _serve(self, prompt_ids, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
@@ -150,24 +140,17 @@ class TextToText(TextModule):
         def search():  # type: ignore[no-untyped-def]
             count = tf.minimum(num_samples, beams)
             ids, lengths = self.decoder.beam_search(
-                *_dense(prompt_ids),
-                max_new_tokens,
-                beams,
-                length_penalty,
-                settings.repetition_penalty,
-                banned_tokens,
+                *(*_dense(prompt_ids), max_new_tokens, beams, length_penalty),
+                *(settings.repetition_penalty, banned_tokens),
             )
             ids = tf.reshape(ids[:, :count], [-1, tf.shape(ids)[2]])
             return ids, tf.reshape(lengths[:, :count], [-1]), count
 
         def draw():  # type: ignore[no-untyped-def]
+            repeated = _repeat(prompt_ids, num_samples)
+            seeds = tf.tile(seed + tf.range(num_samples), [tf.size(prompt)])
             ids, lengths = self._draw(
-                _repeat(prompt_ids, num_samples),
-                max_new_tokens,
-                stop,
-                settings,
-                tf.tile(seed + tf.range(num_samples), [tf.size(prompt)]),
-                banned_tokens,
+                repeated, max_new_tokens, stop, settings, seeds, banned_tokens
             )
             return ids, lengths, num_samples
 
@@ -200,16 +183,12 @@ class TextToText(TextModule):
 
         Longer rows and ids outside the vocabulary raise InvalidArgumentError.
         """
-        length, last_id = tf.shape(token_ids)[1], self.model.vocab_size - 1
-        fits = tf.debugging.Assert(
-            length <= self.model.max_len,
-            [f"token_ids: at most max_len = {self.model.max_len} tokens per row, got", length],
-        )
+        last_id = self.model.vocab_size - 1
         known = tf.debugging.Assert(
             tf.reduce_all((token_ids >= 0) & (token_ids <= last_id)),
             [f"token_ids: should be from 0 to {last_id}"],
         )
-        with tf.control_dependencies([fits, known]):
+        with tf.control_dependencies([self._fits(tf.shape(token_ids)[1]), known]):
             latents = self.model.latents(tf.identity(token_ids))
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 
@@ -217,13 +196,12 @@ class TextToText(TextModule):
 class ChatToText(TextToText):
     """A GPT that was trained on dialogues: `chat`, and what `TextToText` has."""
 
+    functions = (*TextToText.functions, "chat")
+
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         assert tokenizer.chat is not None
         self._format = tokenizer.chat
-
-    def signatures(self) -> Mapping[str, Any]:
-        return {**super().signatures(), "chat": self.chat}
 
     @_graph(_spec("roles", tf.string, 1), _spec("contents", tf.string, 1), *_SERVE[1:])
     def chat(self, roles, contents, *arguments):  # type: ignore[no-untyped-def]
@@ -275,22 +253,16 @@ class SourceToTarget(TextModule):
         self.end_id = tokenizer.end_id
         self.translator = Translator.of(model, tokenizer)
 
-    def signatures(self) -> Mapping[str, Any]:
-        return {"serving_default": self.serve, "logits": self.logits, **super().signatures()}
-
     @_graph(
         *(_spec("text", tf.string, 1), _spec("max_new_tokens", tf.int32)),
         *(_spec("beams", tf.int32), _spec("length_penalty", tf.float32)),
     )
     def serve(self, text, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
-        """Translates sentences, each independently of the others. See `Translator.translate`.
+        """Returns {"text": string[B]}, the translations; see `Translator.translate`.
 
         Surrounding white space is ignored; a sentence of white space gives "". If a source has more
         than max_len tokens, end token included, only the first max_len - 1 are read, and a line on standard
         error says so. `tokenize` returns the lengths in advance.
-
-        Returns:
-          {"text": string[B]}, the translations.
         """
         ids = self.tokenizer.encode(tf.strings.strip(text))
         lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
@@ -320,17 +292,9 @@ class SourceToTarget(TextModule):
         _spec("target_ids", tf.int32, 2),
     )
     def logits(self, source_ids, source_lengths, target_ids):  # type: ignore[no-untyped-def]
-        """Scores every next token of the given targets; see `EncoderDecoder.call`.
-
-        Returns:
-          {"logits": float32[B, T, V]}.
-        """
+        """Returns {"logits": float32[B, T, V]}, the scores of every next token of the given targets."""
         longest = tf.maximum(tf.shape(source_ids)[1], tf.shape(target_ids)[1])
-        fits = tf.debugging.Assert(
-            longest <= self.model.max_len,
-            [f"at most max_len = {self.model.max_len} tokens per row, got", longest],
-        )
-        with tf.control_dependencies([fits]):
+        with tf.control_dependencies([self._fits(longest)]):
             inputs = tf.identity(source_ids), source_lengths, target_ids
         return {"logits": self.model(inputs)}
 

@@ -12,9 +12,8 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.targets.export import new_output
 from minigpt.targets.huggingface.adapter import write_adapter
+from minigpt.targets.huggingface.architectures import GPT2, Qwen3
 from minigpt.targets.huggingface.folders import import_run
-from minigpt.targets.huggingface.gpt2_architecture import GPT2
-from minigpt.targets.huggingface.qwen3_architecture import Qwen3
 from tests.cli.running import called
 from tests.conftest import nothing_compiled, nothing_exported
 from tests.targets.huggingface.folders import huggingface_folder

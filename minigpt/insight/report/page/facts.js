@@ -79,7 +79,7 @@ function settingsSection(run) {
   if (!run.settings.length) parts.push(make("p", { class: "note" }, "config.toml cannot be read."));
   else parts.push(make("div", { class: "part" }, make("h3", {}, "Settings that differ from the defaults"), changed.length ? settingsTable(changed, "Settings that differ from the defaults") : make("p", { class: "note" }, "None.")));
   if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, () => settingsTable(others, "Other settings")));
-  const environment = [...run.environment, ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
+  const environment = [["Device of the training", run.device ?? "not recorded"], ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
   const facts = factList(environment.map(([name, value]) => [name, value && shownText(value)]));
   return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts))));
 }
