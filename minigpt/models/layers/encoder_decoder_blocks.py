@@ -99,10 +99,8 @@ class DecoderBlock(PairBlock):
 
         Args:
           x: float[B, T, D].
-          source: `cross_attention.keys_and_values` of the encoder's output.
-          lengths: int32[B], number of source tokens.
-          cache: the cache of the self-attention layer, or None.
-          index: int32[B], cache slot of the first token of each row.
+          source, lengths: `cross_attention.keys_and_values` of the encoder's output; int32[B], its tokens.
+          cache, index: as for `SelfAttention.call_with_cache`.
         Returns:
           float[B, T, D], and the new cache (None without a cache).
         """

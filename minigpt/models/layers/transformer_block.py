@@ -19,8 +19,6 @@ class Block(DescribedLayer):
 
     With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
     the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
-
-    Arguments are those of `TransformerBlock`, except `causal`.
     """
 
     attention_class: type[Attention]
@@ -209,18 +207,10 @@ class TransformerBlock(Block):
         first_values: Any = None,
         starts: Any = None,
     ) -> tuple[Any, Any, Any]:
-        """Computes the block with earlier tokens in a cache.
+        """Computes the block, with arguments as for `SelfAttention.call_with_cache`.
 
-        Args:
-          x: float[B, T, D].
-          cache: from `empty_cache` or an earlier call; None without a cache.
-          index: int32[B], cache slot of the first token of each row.
-          mask: as for `SelfAttention`; only without a cache.
-          first_values, starts: as for `CausalSelfAttention.call_with_cache`.
         Returns:
           float[B, T, D]; the new cache (None without a cache); and the values of these tokens.
-        Raises:
-          ValueError: `first_values` is missing.
         """
         attention_cache, before1, before2 = cache or (None, None, None)
         inputs = self.sublayer_input(x, self.norm1)
