@@ -38,7 +38,7 @@ class Dialogue(LanguageModeling):
         self.train_counts = self.train.target_counts(vocab_size)
         self.val_counts = self.val.target_counts(vocab_size)
         self.batches_in_pass = len(self.train.rows) // training.batch_size
-        tokens = np.diff(self.train.spans).sum() - self.train.dialogues
+        tokens = np.diff(self.train.spans).sum() - len(self.train.spans)
         self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
 
     def _packed(self, part: Part) -> PackedDialogues:
