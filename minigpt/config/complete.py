@@ -129,21 +129,19 @@ def complete(
     Raises:
       UserError: a setting contradicts a chosen one or the run; one line each.
     """
-    origins = dict.fromkeys(_names(config.model_dump(exclude_unset=True)), "given")
-    reason = ""
+    given, reason = config.model_dump(exclude_unset=True), ""
+    origins = dict.fromkeys(_names(given), "given")
     if text:
-        given = config.model_dump(exclude_unset=True)
         chosen = _Choice(config, text, speed, gpus).unset_settings()
         sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
         config = load_config({"format": FORMAT} | sections)
         origins |= dict.fromkeys(_names(chosen), "chosen")
-        unit = "token ids" if config.data.source == "ids" else "bytes of text"
-        reason = f"{text.bytes:,} {unit}"
+        reason = f"{text.bytes:,} {'token ids' if config.data.source == 'ids' else 'bytes of text'}"
     if source:
-        own = OWN_SETTINGS & config.model.model_fields_set
+        own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
         config = _with_sizes_of(source, config)
-        sizes = _names({"model": dict(config.model), "tokenizer": dict(config.tokenizer)})
-        origins |= dict.fromkeys(sizes - {f"model.{name}" for name in own}, "of the run")
+        sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
+        origins |= dict.fromkeys(_names(sizes) - own, "of the run")
     elif config.training.init_from is None:
         _check_trains_all_positions(config)
     return Completed(config, origins, reason)
@@ -206,20 +204,14 @@ def _with_sizes_of(source: Config, config: Config) -> Config:
         for name in requested.model_dump(exclude_none=True, exclude_unset=True):
             value, expected = getattr(requested, name), getattr(existing, name, None)
             if name not in OWN_SETTINGS and value != expected:
-                problems.append(
-                    f"{section}.{name} = {value!r}: {init_from} has {expected!r}; should be equal or left "
-                    "out"
-                )
+                should = f"{init_from} has {expected!r}; should be equal or left out"
+                problems.append(f"{section}.{name} = {value!r}: {should}")
     if problems:
         raise UserError(*problems)
-    changes = {
-        name: getattr(config.model, name) for name in OWN_SETTINGS & config.model.model_fields_set
-    }
-    assert training.init_from is not None
-    path = str(Path(training.init_from).absolute())
-    return config.with_training(init_from=path).model_copy(
-        update={"model": model.model_copy(update=changes), "tokenizer": source.tokenizer}
-    )
+    own = OWN_SETTINGS & config.model.model_fields_set
+    model = model.model_copy(update={name: getattr(config.model, name) for name in own})
+    config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
+    return config.model_copy(update={"model": model, "tokenizer": source.tokenizer})
 
 
 class _Choice:

@@ -24,34 +24,29 @@ class PositionEncoding:
     def table(self, embedding: keras.layers.Layer) -> Any:
         """Returns the vectors that are added to the token vectors.
 
-        Args:
-          embedding: the built `TokenAndPositionEmbedding`.
-        Returns:
-          float[max_len, D] in the layer's compute dtype; None adds nothing.
+        float[max_len, D] in the compute dtype of the built `TokenAndPositionEmbedding`; None adds nothing.
         """
         return None
 
     def rotate(self, x: Any, positions: Any, base: float) -> Any:
-        """Encodes positions in the queries or the keys of a self-attention layer.
+        """Encodes positions in the queries or the keys of a self-attention layer; returns `x` by default.
 
         Args:
           x: float[B, H, T, K].
           positions: int32[B, T] or [1, T], position of each token.
           base: the setting `rotary_base`.
-        Returns:
-          float[B, H, T, K]; `x` by default.
         """
         return x
 
     def score_bias(self, queries: Any, keys: Any, num_heads: int) -> Any:
-        """Returns what is added to the scores of a self-attention layer, before the softmax.
+        """Returns what is added to the scores of a self-attention layer; None, the default, adds nothing.
 
         Args:
           queries: int32[B, T] or [1, T], position of the token of each query.
           keys: int32[S], position of the token of each key.
           num_heads: H.
         Returns:
-          float32, broadcast to [B, H, T, S]; None, the default, adds nothing.
+          float32, broadcast to [B, H, T, S]; or None.
         """
         return None
 
