@@ -82,15 +82,11 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
     if name:
         role, content = ("role", "content") if name == "messages" else ("from", "value")
         turns = row[name] if isinstance(row[name], list) else []
-        return [
-            {
-                "role": ROLE_NAMES.get(str(turn.get(role)), turn.get(role)),
-                "content": turn.get(content),
-            }
-            if isinstance(turn, dict)
-            else turn
-            for turn in turns
-        ]
+        if all(isinstance(turn, dict) for turn in turns):
+            names = [ROLE_NAMES.get(str(turn.get(role)), turn.get(role)) for turn in turns]
+            texts = [turn.get(content) for turn in turns]
+            turns = [{"role": n, "content": t} for n, t in zip(names, texts, strict=True)]
+        return turns
     if "instruction" not in row or "output" not in row:
         raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
     question = [str(row[name]) for name in ("instruction", "input") if row.get(name)]

@@ -114,12 +114,7 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
 def collect(
     pieces: Iterable[Piece], write: Callable[[bytes], Any]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Writes documents one after the other; returns the spans and digests of `Documents`.
-
-    Args:
-      pieces: as for `ingest`.
-      write: called with the text of each piece.
-    """
+    """Calls `write` with the text of each piece; returns the spans and digests of `Documents`."""
     spans, digests = array("q"), bytearray()
     start = end = 0
     blank, digest = True, hashlib.blake2b(digest_size=16)
