@@ -253,9 +253,8 @@ class _Store:
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
     def _documents(self) -> Documents:
-        """Returns the documents. Those of a large text are copied to the disk."""
-        text = self.text or read_text(self.data, self.source)
-        documents = text.documents
+        """Returns the documents; copies them to the disk if they are not in memory."""
+        documents = self.text.documents if self.text else None
         if documents is None:
             documents = ingest(self.source.pieces(), self.folder.parent)
         if self.source.fingerprint() != self.source_fingerprint:
