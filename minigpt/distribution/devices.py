@@ -56,7 +56,7 @@ class Devices(Strategy):
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
         name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
-        with lost_workers(self.replicas):
+        with lost_workers(self.replicas and self.replicas.cluster):
             yield name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
@@ -224,7 +224,7 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
         raise UserError(
             f"training.devices = {devices}: should be 1 for each of several CPU workers"
         )
-    # If TensorFlow is already initialized, it refuses. The number of its devices is checked later.
+    # It refuses if TensorFlow is already initialized; the number of devices is checked later.
     with suppress(RuntimeError):
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
