@@ -86,11 +86,8 @@ def _wait_for_others(cluster: Cluster) -> None:
             ("", port), family=family, backlog=len(cluster.addresses), dualstack_ipv6=is_dual
         )
     except OSError:
-        problem = "is not one of this machine, or another process uses it"
-        name = cluster.name(cluster.index)
-        raise UserError(
-            f"{name}: this address {problem}; training that runs takes no more"
-        ) from None
+        problem = "cannot use this address; it is of another machine, or another process uses it"
+        raise UserError(f"{cluster.name(cluster.index)}: {problem}") from None
     with server:
         server.setblocking(False)
         while missing := [i for i in cluster.others if not is_reachable(cluster.addresses[i])]:
