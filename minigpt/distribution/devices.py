@@ -238,15 +238,8 @@ def _check_devices(kind: str, devices: int) -> None:
     After another number it would wait forever, or fail at the first sum.
     """
     global _used_together
-    found = len(tf.config.list_logical_devices(kind))
-    if found < devices:
-        raise UserError(
-            f"training.devices = {devices}: TensorFlow was used before in this process, with {found}; "
-            "should be the first thing that uses it"
-        )
-    if _used_together not in (None, devices):
-        raise UserError(
-            f"training.devices = {devices}: an earlier run of this process had {_used_together}; "
-            "start another process"
-        )
+    found, used = len(tf.config.list_logical_devices(kind)), _used_together or devices
+    if found < devices or used != devices:
+        problem = f"this process has used TensorFlow with {min(found, used)}; start another one"
+        raise UserError(f"training.devices = {devices}: {problem}")
     _used_together = devices if devices > 1 else _used_together
