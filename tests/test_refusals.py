@@ -46,6 +46,8 @@ COMMANDS: list[tuple[str, ...]] = [
     ("train --text book.txt --text short.txt --set data.weights=[1,1]", "short.txt"),
     ("train --text book.txt --set data.val_paths=['no.txt']", "no.txt"),
     ("train --text book.txt --set training.init_from=nowhere", "init_from"),
+    ("train --text book.txt --set sampling.banned_tokens=[1000000]", "sampling.banned_tokens"),
+    ("train --config dialogues --set sampling.banned_tokens=[1000000]", "sampling.banned_tokens"),
     ("train --text book.txt --set model.max_len=4096 --set training.batch_size=64", "tokens"),
     ("train --config translate_eng_deu --text bad.tsv --run run", "bad.tsv"),
     ("train --config nope", "--config nope"),

@@ -18,7 +18,7 @@ from minigpt.cli.command import (
     command,
     model_source,
     names_of_options,
-    print_reason,
+    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -66,9 +66,7 @@ def chat(
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = source.open(sampling, adapter)
-    if verbose:
-        print_reason(source)
+    model = open_model(source, sampling, verbose, adapter)
     dialogue = _Dialogue(model, system, settings)
     if interactive:
         if model.tokenizer.chat is None:

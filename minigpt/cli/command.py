@@ -12,7 +12,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from minigpt.cli.terminal import print_message
-from minigpt.config.sampling import SettingRow
+from minigpt.config.sampling import SettingRow, TextSettings
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
@@ -125,10 +125,14 @@ def model_source(path: Path, needed: str) -> ModelSource:
     return source
 
 
-def print_reason(source: ModelSource) -> None:
-    """Prints what runs the model that was opened."""
-    reason = source.reason
-    print_message(f"Running on TensorFlow: {reason}." if reason else "Running on the engine.")
+def open_model(
+    source: ModelSource, settings: TextSettings, verbose: bool, adapter: Path | None = None
+) -> Any:
+    """Opens the model of a run or a file; with `verbose`, prints what runs it."""
+    model, reason = source.open(settings, adapter), source.reason
+    if verbose:
+        print_message(f"Running on TensorFlow: {reason}." if reason else "Running on the engine.")
+    return model
 
 
 # Sampling settings whose option has another name.

@@ -16,7 +16,7 @@ from minigpt.cli.command import (
     command,
     model_source,
     names_of_options,
-    print_reason,
+    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -74,9 +74,7 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = source.open(sampling, adapter)
-    if verbose:
-        print_reason(source)
+    model = open_model(source, sampling, verbose, adapter)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,

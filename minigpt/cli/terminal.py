@@ -52,7 +52,8 @@ def input_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     name = "standard input" if file is None else f"{option} {file}"
     try:
         # A closed standard input has no lines.
-        with file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer) as stream:
+        given: Any = file.open("rb") if file else nullcontext(sys.stdin and sys.stdin.buffer)
+        with given as stream:
             data = stream.read(MAX_BYTES + 1) if stream else b""
         lines = data.decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -13,7 +13,7 @@ from minigpt.cli.command import (
     command,
     model_source,
     names_of_options,
-    print_reason,
+    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -56,9 +56,7 @@ def translate(
         sources += input_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
-    model = source.open(sampling)
-    if verbose:
-        print_reason(source)
+    model = open_model(source, sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for number, text in enumerate(texts, start=1):

@@ -30,16 +30,9 @@ def check_fills_batch(
     length_setting: str = "model.max_len",
     text: str = "the training text",
 ) -> None:
-    """Checks that a text has enough tokens for one batch.
+    """Raises a `UserError` if a text of `n_tokens` has fewer windows than a batch.
 
-    Args:
-      n_tokens: tokens of the training text.
-      max_len: targets in a window.
-      batch_size: windows in a batch.
-      length_setting: the setting that determines `max_len`, for the message.
-      text: the text's name, for the message.
-    Raises:
-      UserError: there are fewer windows than rows in a batch.
+    The message names the text and the setting that determines `max_len`.
     """
     if windows_in_pass(n_tokens, max_len) < batch_size:
         raise UserError(
@@ -146,3 +139,12 @@ def eval_windows(
             targets[row, :size] = ids[start + 1 : start + size + 1]
             weights[row, overlap if start else 0 : size] = 1
         yield inputs, targets, weights
+
+
+# Those of the passes in use: of pairs, one order for each bucket and one for the batches.
+@functools.lru_cache(maxsize=64)
+def shuffled(size: int, *key: int) -> np.ndarray:
+    """Returns a pseudo-random permutation, int64[size]; the key is the seed, the pass and others."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64(key).random_raw(size)
+    return np.argsort(raw, kind="stable")

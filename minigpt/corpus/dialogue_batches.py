@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from minigpt.corpus.pair_batches import shuffled
+from minigpt.corpus.batches import shuffled
 from minigpt.errors import UserError
 from minigpt.tokenizers.chat_format import answers, find
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -66,11 +66,6 @@ class PackedDialogues:
         change[begins] += 1
         change[ends] -= 1
         return np.cumsum(change[:-1]).astype(bool)
-
-    @property
-    def dialogues(self) -> int:
-        """The number of dialogues and of parts of divided ones."""
-        return len(self.spans)
 
     def target_counts(self, vocab_size: int) -> np.ndarray:
         """Returns how often each token is a target with a weight, int64[V]."""
@@ -171,7 +166,7 @@ def check_dialogues_fill_batch(dialogues: PackedDialogues, batch_size: int, text
     """Raises a `UserError` if there are fewer rows than in a batch."""
     if len(dialogues.rows) < batch_size:
         raise UserError(
-            f"{text}: {dialogues.dialogues:,} dialogues that fit into model.max_len fill "
+            f"{text}: {len(dialogues.spans):,} dialogues that fit into model.max_len fill "
             f"{len(dialogues.rows):,} rows of {dialogues.length} tokens; training.batch_size = "
             f"{batch_size} needs at least that many"
         )

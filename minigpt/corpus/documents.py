@@ -47,7 +47,7 @@ class Documents:
 
     @property
     def bytes(self) -> int:
-        return int((self.spans[:, 1] - self.spans[:, 0]).sum())
+        return int(np.diff(self.spans).sum())
 
     def select(self, indices: np.ndarray) -> "Documents":
         """Returns the documents at `indices`, int[n], in this order."""

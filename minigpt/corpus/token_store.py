@@ -1,9 +1,8 @@
 """Token stores: the token ids of a text and its settings, written once and then memory-mapped.
 
-A store is a folder `tokens/KEY` in the cache folder, with `train.bin` and `val.bin` (see `token_ids`;
-uint16, or uint32 for a vocabulary of more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`.
-The key is a hash of the text and of all settings that determine the ids. It is the corpus fingerprint that
-a run records.
+A store is a folder `tokens/KEY` in the cache folder, with `train.bin` and `val.bin` (see `token_ids`),
+`counts.npy`, `tokenizer/` and `meta.json`. The key is a hash of the text and of all settings that determine
+the ids. It is the corpus fingerprint that a run records.
 """
 
 import hashlib
@@ -98,23 +97,9 @@ def open_corpus(
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
-    found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    # For characters, the size is only an upper limit.
-    is_limit = tokenizer.kind == "character" or isinstance(data, IdsConfig)
-    if existing is None and found < tokenizer.vocab_size and not is_limit:
-        LOGGER.info(
-            f"the text yields only {found:,} tokens; using {found:,} instead of "
-            f"{tokenizer.vocab_size:,}"
-        )
-    unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
+        unit = "pairs" if isinstance(data, PairsConfig) else "documents"
         LOGGER.info(f"{corpus.duplicates:,} {unit} are copies of others")
-    held_out = corpus.val.documents // 2
-    if isinstance(data, PairsConfig) and data.val_pairs and held_out < data.val_pairs:
-        LOGGER.warning(
-            f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
-            f"{held_out:,} are held out"
-        )
     return corpus
 
 

@@ -12,7 +12,7 @@ import minigpt
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError, failure
-from minigpt.insight.baselines import (
+from minigpt.evaluation.baselines import (
     MOST_READ,
     bigram_baseline,
     held_out_likeness,

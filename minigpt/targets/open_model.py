@@ -49,8 +49,8 @@ def open_model(
         what its run could.
       TypeError: `run` is neither a run nor a path.
     """
-    source = ModelSource(Path(getattr(run, "path", run)))
-    return source.open(settings_of(settings), adapter)
+    place: Any = run
+    return ModelSource(Path(getattr(place, "path", place))).open(settings_of(settings), adapter)
 
 
 class ModelSource:
@@ -152,8 +152,8 @@ class ModelSource:
     def portable_file(self, folder: Path) -> Path:
         """Returns the portable file of the model; writes it if a run has none that is current and whole.
 
-        Args:
-          folder: where to write it if it cannot be written into the run directory.
+        The file of a page, or of a run directory that cannot be written, is written into `folder`.
+
         Raises:
           UserError: the run has no model.
         """
@@ -161,18 +161,17 @@ class ModelSource:
             with self.path.open("rb") as content:
                 if content.read(4) == b"GGUF":
                     return self.path
-            file = folder / PORTABLE_FILE  # A page holds it.
-            self._portable.save(file)
-            return file
+            self._portable.save(folder / PORTABLE_FILE)
+            return folder / PORTABLE_FILE
         file = self.path / PORTABLE_FILE
-        if self._portable is None and is_current(self.path):
+        if self._portable is not None:
+            return file
+        if is_current(self.path):
             try:
                 _in_engine(file)
                 return file
             except UserError as error:
                 LOGGER.warning("%s; it is written again", error)
-        elif self._portable is not None:
-            return file
         # Importing the library that writes the file takes as long as everything else here.
         from minigpt.targets.gguf.run_file import write_run_file
 

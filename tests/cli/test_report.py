@@ -75,4 +75,4 @@ def test_what_cannot_be_measured_is_said(tiny_run, tmp_path):
     corpus = json.loads((run / "corpus.json").read_text(encoding="utf-8"))
     (run / "corpus.json").write_text(json.dumps(corpus | {"fingerprint": "0" * 64}))
     done = called("doctor", "run", cwd=tmp_path)
-    assert "run: " in done.stderr
+    assert "run = 'run'" in done.stderr

@@ -113,7 +113,7 @@ class Warm:
 def _serve() -> None:
     # Everything that training imports, so that forked processes do not import it again.
     for name in (
-        "cli.app",
+        "cli.program",
         "training.pipeline",
         "generation.text_models",
         "evaluation",

@@ -38,7 +38,7 @@ class Dialogue(LanguageModeling):
         self.train_counts = self.train.target_counts(vocab_size)
         self.val_counts = self.val.target_counts(vocab_size)
         self.batches_in_pass = len(self.train.rows) // training.batch_size
-        tokens = np.diff(self.train.spans).sum() - self.train.dialogues
+        tokens = np.diff(self.train.spans).sum() - len(self.train.spans)
         self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
 
     def _packed(self, part: Part) -> PackedDialogues:
@@ -69,10 +69,7 @@ class Dialogue(LanguageModeling):
         train, tokenizer = self.train, self.corpus.tokenizer
         uniform, unigram = self.baselines
         learned = self.train_counts.sum() / self.corpus.train.tokens
-        places = len(train.rows) * train.length
-        padding = 1 - self.tokens_per_batch * len(train.rows) / (
-            self.config.training.batch_size * places
-        )
+        padding = 1 - self.tokens_per_batch / (self.config.training.batch_size * train.length)
         divided = (
             f"{counted(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
             f"between turns; {train.left_out:,} tokens of longer turns are not trained on"

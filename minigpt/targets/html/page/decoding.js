@@ -1,4 +1,4 @@
-/* From token ids to text, as minigpt/tokenizers/vocabulary.py and continuation.py do it. */
+/* From token ids to text, as minigpt/tokenizers/vocabulary.py does it. */
 
 const ESCAPE = "\x10", SPACE_SIGN = "\u2581";
 
@@ -76,7 +76,7 @@ class Detokenizer {
   }
 }
 
-/* The text of a continuation up to its stop string: minigpt/tokenizers/continuation.py. */
+/* The text of a continuation up to its stop string: minigpt/tokenizers/vocabulary.py. */
 class StoppingText {
   constructor(stops) {
     this.stops = stops.filter((stop) => stop);

@@ -1,6 +1,6 @@
 /* A model of the page: an engine, its vocabulary, and what is asked of them. Used by the worker. */
 
-/* White space that is stripped from a source, as in minigpt/generation/prompts.py. */
+/* White space that is stripped from a source, as in minigpt/generation/base_models.py. */
 const SOURCE_ENDS = /^[ \t\n\v\f\r]+|[ \t\n\v\f\r]+$/g;
 
 class Model {
@@ -65,7 +65,7 @@ class Model {
   }
 
   /* Leaves out the oldest questions and answers of a dialogue that do not fit into the context together with an answer, as
-     `chat_prompt` in minigpt/generation/prompts.py. maxNewTokens: null for as many as fit.
+     `chat_prompt` in minigpt/generation/base_models.py. maxNewTokens: null for as many as fit.
      Returns {prompt: messages, leftOut: how many are not, count: the tokens of the prompt, maxNewTokens: of the answer}. */
   fit({ messages, maxNewTokens }) {
     const { maxLen } = this, first = Number(messages[0].role === "system");
