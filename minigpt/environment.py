@@ -123,10 +123,7 @@ def program_name() -> str:
 def install_command(extra: str) -> str:
     """Returns the command that installs the packages of an extra for the Python that runs this.
 
-    It names the packages, because no package index has this minigpt.
-
-    Args:
-      extra: a name of `[project.optional-dependencies]` in pyproject.toml.
+    It names the packages, because no package index has this minigpt. The extras are in pyproject.toml.
     """
     from importlib import metadata
 
@@ -148,10 +145,9 @@ _NVIDIA_FILES = ("/dev/nvidia[0-9]*", "/usr/lib/wsl/lib/libcuda.so.1")
 
 
 def why_no_gpu() -> str | None:
-    """Returns why TensorFlow, which has found no GPU, does not use the NVIDIA GPU of this machine.
+    """Returns in one line why TensorFlow, which has found no GPU, does not use this machine's NVIDIA GPU.
 
-    Returns:
-      One line; None if there is no such GPU, or if CUDA_VISIBLE_DEVICES hides it.
+    None if there is no such GPU, or if CUDA_VISIBLE_DEVICES hides it.
     """
     # An empty value hides all, and so does -1 as the first number.
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().split(",")[0] in ("", "-1"):

@@ -1,7 +1,7 @@
 """Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet and Arrow.
 
-A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."}. `.gz` and `.zst`
-are decompressed by `blocks`. A file is refused at its first problem, in one line.
+A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."} from the blocks of
+a file, decompressed by `blocks`, or from its whole `content`. A file is refused at its first problem.
 """
 
 import codecs
@@ -87,7 +87,6 @@ def open_rows(file: SourceFile, columns: Sequence[str] | None = None) -> Iterato
     """Yields the columns of each row of a file that has a format; see `format_of`.
 
     Args:
-      file: the file, at its beginning.
       columns: those that are needed; others may be left out. None for all.
     Raises:
       UserError: at the first problem, or because there are no rows.
@@ -115,7 +114,6 @@ def open_texts(file: SourceFile, field: str | None) -> tuple[str, Iterator[bytes
     """Returns the column of a file's texts, and an iterator over the text of each row.
 
     Args:
-      file: a file with a format, at its beginning.
       field: the column; None for the one that is called "text", or else the only one of strings.
     Raises:
       UserError: with the problem of the file, or because there is no such column.
@@ -187,9 +185,8 @@ def _parquet(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow.parquet
 
     # Without these settings, whole columns of a row group would be in memory.
-    with pyarrow.parquet.ParquetFile(
-        _arrow_file(file), buffer_size=1 << 20, pre_buffer=False
-    ) as rows:
+    options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+    with pyarrow.parquet.ParquetFile(_arrow_file(file), **options) as rows:
         for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
 

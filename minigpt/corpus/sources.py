@@ -48,8 +48,7 @@ class Source:
 
     Attributes:
       read: yields the documents, always in the same order; UserError if they cannot be read.
-      sha256: a hash of what determines the documents, not of names or dates; "" if it is not known before
-        they are read.
+      sha256: a hash of what determines them; "" if it is not known before they are read.
     """
 
     read: Callable[[], Iterator[Piece]]
@@ -94,8 +93,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     depends on the hash, and a copy on the disk would take the space of all of them.
 
     Args:
-      data: the settings.
-      source: the source that `open_source` has opened for them.
+      source: what `open_source` has opened; None to open it.
     Raises:
       UserError: with all problems of the text.
     """

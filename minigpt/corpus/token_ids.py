@@ -73,12 +73,7 @@ def temporary_part(
 
 
 def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
-    """Yields the texts of the documents of a part. The last one may have no end token.
-
-    Args:
-      ids: integers[n], documents and the end tokens between them.
-      tokenizer: their tokenizer.
-    """
+    """Yields the texts of documents, integers[n], separated by end tokens. The last one may have none."""
     start = 0
     for end in [*np.flatnonzero(ids == tokenizer.end_id), len(ids)]:
         if end > start:
@@ -89,12 +84,8 @@ def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
 def write_ids(
     file: IO[bytes], texts: Documents | Ids, tokenizer: Tokenizer, encode: Encode | None = None
 ) -> tuple[dict[str, int], np.ndarray]:
-    """Writes a part.
+    """Writes documents, or their ids, as a part; `encode` is that of `encode_texts`.
 
-    Args:
-      file: to write to.
-      texts: documents, or their ids.
-      tokenizer, encode: as for `encode_texts`.
     Returns:
       the part's sizes, as a token store records them, and how often each token is a target, int64[V].
     """

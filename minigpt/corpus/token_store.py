@@ -106,14 +106,11 @@ def open_corpus(
 def reopen_corpus(
     data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None, fingerprint: str
 ) -> Corpus | None:
-    """Returns the corpus with a recorded fingerprint; None if the text or its settings have changed.
+    """Returns the corpus with the fingerprint of an earlier call of `open_corpus`, which has the arguments.
 
-    Args:
-      data, tokenizer, existing: as for `open_corpus`.
-      fingerprint: `Corpus.fingerprint` of the earlier call.
-    Returns:
-      The corpus. A tokenizer that was learned from pairs has no start token: only the run knows whether
-      it had one.
+    None if the text or its settings have changed. A tokenizer that was learned from pairs has no start
+    token: only the run knows whether it had one.
+
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
@@ -134,12 +131,7 @@ def _cache_errors() -> Iterator[None]:
 
 
 class _Store:
-    """The store of a text and its settings.
-
-    Args:
-      data, config, existing: as for `open_corpus`.
-      text: the text, if it was read.
-    """
+    """The store of a text and its settings; the arguments are those of `open_corpus`."""
 
     def __init__(
         self,
@@ -299,10 +291,7 @@ def _read(folder: Path, is_new: bool = False) -> Corpus | None:
 def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = False) -> Tokenizer:
     """Returns a tokenizer learned from the training documents, or from an even sample of them.
 
-    Args:
-      train: the documents.
-      config: the kind of tokenizer.
-      dialogues: whether they are dialogues; their messages are learned from, and roles are added.
+    If they are dialogues, it is learned from their messages and has tokens of the roles.
     """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""

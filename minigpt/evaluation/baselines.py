@@ -32,7 +32,8 @@ def bigram_baseline(corpus: Corpus, config: Config) -> float | None:
     # Counts of n-grams do not know which tokens of dialogues are learned.
     if isinstance(config.data, DialoguesConfig):
         return None
-    return _finite(bigram_loss(*_ids(corpus, config), corpus.tokenizer.vocab_size))
+    train_ids, val_ids = _ids(corpus, config)
+    return _finite(bigram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size))
 
 
 def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int) -> float:
@@ -250,7 +251,9 @@ def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
     return "".join(decode_documents(ids, tokenizer)).encode()
 
 
-def _ids(corpus: Corpus, config: Config, most: int = _MOST_COUNTED) -> list[np.ndarray]:
+def _ids(
+    corpus: Corpus, config: Config, most: int = _MOST_COUNTED
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns the tokens of both texts, at most so many of each, those next to the border.
 
     Of pairs, they are the targets of those that fit. The end token between two of them stands for the start
@@ -262,7 +265,7 @@ def _ids(corpus: Corpus, config: Config, most: int = _MOST_COUNTED) -> list[np.n
             pairs = Pairs(ids, corpus.tokenizer.end_id, config.model.max_len)
             targets = [pairs.target(index) for index in np.flatnonzero(pairs.fits)]
             found[side] = np.concatenate([np.array([pairs.end_id], np.int32), *targets])
-    return [found[0][-most:], found[1][: most + 1]]
+    return found[0][-most:], found[1][: most + 1]
 
 
 def _finite(value: float) -> float | None:

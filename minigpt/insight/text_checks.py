@@ -50,36 +50,26 @@ _TAG = re.compile(
 _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
 
 
-MAX_DUPLICATES = 0.15
-MAX_LINE_SHARE = 0.15
-MAX_COPIED_PARAGRAPHS = 0.15
+# Thresholds: shares of the text, and numbers per million characters.
+MAX_DUPLICATES = MAX_LINE_SHARE = MAX_COPIED_PARAGRAPHS = 0.15
 MAX_COPIED_PASSAGES = 0.45
-MAX_REPLACEMENT = 100.0
-MAX_MOJIBAKE = 300.0
-MAX_CONTROL = 300.0
+MAX_REPLACEMENT, MAX_MOJIBAKE, MAX_CONTROL = 100.0, 300.0, 300.0
 MAX_HTML = 0.05
-
 # Fewer may be quoted on purpose, in any text.
 _MIN_COUNT = 10
-# Shorter documents are sentences, which people repeat.
-_MIN_DOCUMENT_BYTES = 40
+# Shorter documents, and shorter paragraphs, are sentences and headings, which people repeat.
+_MIN_DOCUMENT_BYTES = _PARAGRAPH_CHARACTERS = 40
 # A repetition shows only in a text that is longer than a few lines.
 _MIN_BYTES = 1000
 _SHOWN_CHARACTERS = 60
 _PASSAGE_BYTES = 50
-# Shorter paragraphs are sentences and headings, which people repeat.
-_PARAGRAPH_CHARACTERS = 40
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 # Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None". They count only if
 # they make up a large part of the text.
 _LINE_CHARACTERS, _SHORT_LINE_SHARE = 20, 0.3
 
-
-# Decoding a million tokens takes 0.2 to 0.5 s.
-MAX_TOKENS = 1_000_000
-MAX_BYTES = 2_000_000
-# Each document takes an additional 15 microseconds.
-MAX_DOCUMENTS = 20_000
+# Decoding a million tokens takes 0.2 to 0.5 s. Each document takes an additional 15 microseconds.
+MAX_TOKENS, MAX_BYTES, MAX_DOCUMENTS = 1_000_000, 2_000_000, 20_000
 # A longer text is sampled in this many blocks, at equal distances.
 BLOCKS = 16
 
@@ -228,19 +218,9 @@ def _has_words(line: str) -> bool:
 
 # Kind, what is found, how it is found, and how often it may occur in a million characters.
 _DAMAGE = (
-    (
-        "encoding",
-        "sequences per million characters are UTF-8 that was decoded with another encoding",
-        _MOJIBAKE,
-        MAX_MOJIBAKE,
-    ),
-    (
-        "encoding",
-        "U+FFFD characters per million characters replace bytes that could not be decoded",
-        _REPLACEMENT,
-        MAX_REPLACEMENT,
-    ),
-    ("control_characters", "characters per million are control characters", _CONTROL, MAX_CONTROL),
+    ("encoding", "sequences of UTF-8 decoded with another encoding", _MOJIBAKE, MAX_MOJIBAKE),
+    ("encoding", "U+FFFD for bytes that could not be decoded", _REPLACEMENT, MAX_REPLACEMENT),
+    ("control_characters", "control characters", _CONTROL, MAX_CONTROL),
 )
 
 
@@ -260,7 +240,8 @@ def _check_encoding(texts: list[str]) -> Iterator[Finding]:
             begin, end = found[0].span()
             around = slice(max(0, begin - _CONTEXT_CHARACTERS), end + _CONTEXT_CHARACTERS)
             example = _shown(found[0].string[around])
-            yield Finding(kind, f"{per_million:,.0f} {what}, for example {example}.")
+            said = f"There are {per_million:,.0f} {what} per million characters"
+            yield Finding(kind, f"{said}, for example {example}.")
 
 
 def _check_boilerplate(texts: list[str], sample: str) -> Iterator[Finding]:

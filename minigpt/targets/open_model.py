@@ -188,12 +188,8 @@ def why_tensorflow(run: "Run", settings: Mapping[str, Any]) -> str | None:
     """Returns why TensorFlow has to run the model of a run with some settings; None if the engine can."""
     if problems := engine_problems(settings, ""):
         return "beam search" if problems[0].name == "beams" else problems[0].name
-    from minigpt.runs.checkpoints import count_parameters
-
-    if run.model_file.is_file():
-        size = run.model_file.stat().st_size
-    else:
-        size = 4 * (count_parameters(run.checkpoints_folder) or 0)
+    is_whole, parameters = run.model_file.is_file(), run.facts.get("parameters", 0)
+    size = run.model_file.stat().st_size if is_whole else 4 * parameters
     if size > LARGE_BYTES:
         return f"a model of {size / 1e6:,.0f} MB"
     if is_current(run.path):

@@ -321,11 +321,9 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
     ) -> list[list[int]]:
-        return [self._target(source, max_new_tokens) for source in sources]
-
-    def _check_beams(self, beams: int) -> None:
         if problems := engine_problems({"beams": beams}, "; minigpt.load has"):
             raise UserError(*problems)
+        return [self._target(source, max_new_tokens) for source in sources]
 
     def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
         with self._lock:

@@ -12,9 +12,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
+from minigpt.tokenizers.gpt2 import AddedToken, GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.listed import ListedTokenizer
-from minigpt.tokenizers.splitting import AddedToken
 from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
 
