@@ -7,8 +7,8 @@ import keras
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.layers.ngrams import NGramEmbedding
-from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.transformer_block import BLOCKS
+from minigpt.models.layers.variants import build_norm
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -9,8 +9,7 @@ from keras import ops
 from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.dense import Dense, side_by_side
 from minigpt.models.layers.dropout import Dropout
-from minigpt.models.layers.norms import build_norm
-from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.variants import POSITIONS, build_norm
 
 # Of blocks of queries; measured in EXPERIMENTS.md ("attention in blocks").
 MIN_QUERIES = 128

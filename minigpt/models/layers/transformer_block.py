@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from minigpt.config import GPTConfig
-from minigpt.models.layers.activations import ACTIVATIONS, gated
 from minigpt.models.layers.arguments import MODEL_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.attention import (
     Attention,
@@ -17,7 +16,7 @@ from minigpt.models.layers.attention import (
 )
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.ngrams import CausalConvolution
-from minigpt.models.layers.norms import build_norm
+from minigpt.models.layers.variants import ACTIVATIONS, build_norm, gated
 
 
 class Block(DescribedLayer):

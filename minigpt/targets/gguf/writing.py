@@ -250,7 +250,7 @@ def _tensors(
 ) -> Iterator[tuple[str, np.ndarray]]:
     if model.position == "sinusoidal":
         # Not at the top: the module of the layer imports TensorFlow.
-        from minigpt.models.layers.positions import sinusoid
+        from minigpt.models.layers.variants import sinusoid
 
         yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
     # llama.cpp reads GPT-2 with one tensor for queries, keys and values, and with its bias.

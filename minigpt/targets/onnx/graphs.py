@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from minigpt.models import GPT
 from minigpt.models.layers.attention import CausalSelfAttention, attend
-from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.variants import POSITIONS
 from minigpt.targets.targets import WeightsType
 
 # The newest that tf2onnx writes.

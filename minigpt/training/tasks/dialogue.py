@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.corpus.dialogue_batches import PackedDialogues, check_dialogues_fill_batch
+from minigpt.corpus.dialogues import PackedDialogues, check_dialogues_fill_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
 from minigpt.evaluation.scores import Evaluation, count_baselines

@@ -27,15 +27,8 @@ class LanguageModeling(Task):
         banned = self.config.sampling.banned_tokens
         self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         length = self.sequence_length = self.config.sequence_length
-        check_fills_batch(
-            self.corpus.train.tokens,
-            length,
-            training.batch_size,
-            length_setting=(
-                "training.sequence_length" if training.sequence_length else "model.max_len"
-            ),
-            text=source_name(self.config.data),
-        )
+        tokens, name = self.corpus.train.tokens, source_name(self.config.data)
+        check_fills_batch(tokens, length, training.batch_size, name)
         self.weights = getattr(self.config.data, "weights", None)
         sizes = np.diff((0, *self.corpus.text_ends)).tolist()
         problems = [

@@ -1,15 +1,61 @@
-"""Position encodings, by name.
+"""What a setting chooses by its name: activation functions, norms, position encodings.
 
 To add one, see docs/adding-to-the-model.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from minigpt.config import TransformerConfig
 from minigpt.models.layers.dense import own_initializer
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def gelu_tanh(x: Any) -> Any:
+    """Computes GELU in its tanh form (Hendrycks & Gimpel 2016), as in GPT-2.
+
+    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))).
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def relu_squared(x: Any) -> Any:
+    """Computes max(0, x)² (So et al. 2021, Primer)."""
+    return ops.square(ops.relu(x))
+
+
+def gated(activation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function float[..., 2 F] → float[..., F]: f(gate) ⊙ values (Shazeer 2020, SwiGLU)."""
+
+    def function(x: Any) -> Any:
+        gate, values = ops.split(x, 2, axis=-1)
+        return activation(gate) * values
+
+    return function
+
+
+# The names are those of `model.activation` in minigpt/config/model.py.
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": keras.activations.relu,
+    "gelu": keras.activations.gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": keras.activations.silu,
+    "relu_squared": relu_squared,
+}
+
+
+def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
+    """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm."""
+    if config.is_modern:
+        norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
+        norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.
+        return norm
+    return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
 
 
 class PositionEncoding:
