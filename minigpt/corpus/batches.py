@@ -23,22 +23,13 @@ def windows_in_pass(n_tokens: int, max_len: int) -> int:
 
 
 def check_fills_batch(
-    n_tokens: int,
-    max_len: int,
-    batch_size: int,
-    *,
-    length_setting: str = "model.max_len",
-    text: str = "the training text",
+    n_tokens: int, max_len: int, batch_size: int, text: str = "the training text"
 ) -> None:
-    """Raises a `UserError` if a text of `n_tokens` has fewer windows than a batch.
-
-    The message names the text and the setting that determines `max_len`.
-    """
+    """Raises a `UserError`, which names the text, if `n_tokens` have fewer windows than a batch."""
     if windows_in_pass(n_tokens, max_len) < batch_size:
         raise UserError(
             f"{text}: {n_tokens:,} tokens are available for training; training.batch_size = "
-            f"{batch_size} windows of {length_setting} = {max_len} tokens need at least "
-            f"{(batch_size + 1) * max_len - 1:,}"
+            f"{batch_size} windows of {max_len} tokens need at least {(batch_size + 1) * max_len - 1:,}"
         )
 
 

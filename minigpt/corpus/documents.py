@@ -68,14 +68,10 @@ class Documents:
                 cut = self._cut(start, start + piece_bytes) if stop - start > piece_bytes else stop
                 yield start, cut, cut == stop and (index < last or not self.open_end)
                 start = cut
-                if abs(start - released) >= _KEPT_BYTES:
-                    self.release_pages()
+                if abs(start - released) >= _KEPT_BYTES and isinstance(self.text, mmap.mmap):
+                    # What was read is not needed in memory until it is read again.
+                    self.text.madvise(mmap.MADV_DONTNEED)
                     released = start
-
-    def release_pages(self) -> None:
-        """Tells the system that the text is not needed in memory until it is read again."""
-        if isinstance(self.text, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            self.text.madvise(mmap.MADV_DONTNEED)
 
     def _cut(self, start: int, limit: int) -> int:
         # Cut before the white space that follows a word. Tokenizers join white space to the word

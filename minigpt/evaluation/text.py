@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.corpus.dialogue_batches import PackedDialogues
+from minigpt.corpus.dialogues import PackedDialogues
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, bits_per_byte, perplexity
 from minigpt.models import GPT, EncoderDecoder

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from minigpt.corpus.dialogue_batches import PackedDialogues
-from minigpt.corpus.dialogues import Dialogues, encode_documents
+from minigpt.corpus.dialogues import Dialogues, PackedDialogues, encode_documents
 from minigpt.corpus.id_files import SUFFIXES, read_ids
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import PairFiles, TextFiles
