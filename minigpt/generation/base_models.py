@@ -258,9 +258,7 @@ class BaseTextModel(ModelWithTokenizer):
             settings = replace(sampling, max_new_tokens=max_new_tokens)
         else:
             settings = settings_of({"max_new_tokens": max_new_tokens, **given})
-        problem = f"should be an id from 0 to {self.vocab_size - 1}"
-        if wrong := [token for token in settings.banned_tokens if token >= self.vocab_size]:
-            raise UserError(*(ArgumentProblem("banned_tokens", w, problem) for w in wrong))
+        self.tokenizer.check_banned(settings.banned_tokens)
         self._check(settings)
         return settings, controls
 

@@ -14,7 +14,7 @@ from minigpt.evaluation.text import evaluate_dialogues
 from minigpt.models import GPT
 from minigpt.training.console import counted
 from minigpt.training.progress import Display
-from minigpt.training.samples import TextGenerator, check_banned_tokens
+from minigpt.training.samples import TextGenerator
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Batch, Samples
 
@@ -27,9 +27,8 @@ class Dialogue(LanguageModeling):
 
     def prepare(self) -> None:
         config, training = self.config, self.config.training
-        check_banned_tokens(
-            config.sampling.banned_tokens, self.corpus.tokenizer, "sampling.banned_tokens"
-        )
+        banned = config.sampling.banned_tokens
+        self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         self.sequence_length = config.sequence_length
         self.train, self.val = map(self._packed, (self.corpus.train, self.corpus.val))
         check_dialogues_fill_batch(self.train, training.batch_size, source_name(config.data))
