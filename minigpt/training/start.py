@@ -22,8 +22,8 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Text, read_text
+from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.notices import LOGGER
