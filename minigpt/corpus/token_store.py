@@ -21,11 +21,10 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
+from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_folder, replace_file
@@ -253,9 +252,8 @@ class _Store:
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
     def _documents(self) -> Documents:
-        """Returns the documents. Those of a large text are copied to the disk."""
-        text = self.text or read_text(self.data, self.source)
-        documents = text.documents
+        """Returns the documents; copies them to the disk if they are not in memory."""
+        documents = self.text.documents if self.text else None
         if documents is None:
             documents = ingest(self.source.pieces(), self.folder.parent)
         if self.source.fingerprint() != self.source_fingerprint:

@@ -22,8 +22,8 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Text, read_text
+from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.notices import LOGGER
@@ -261,8 +261,7 @@ def resumed_training(
     """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
-      path: the run directory.
-      overrides: changed settings, as for `train`.
+      path, overrides: the run directory and the changed settings, as for `train`.
       is_first: whether this process is the first of several workers, which alone locks the run.
     Raises:
       UserError: the run cannot be resumed, or a setting cannot change.

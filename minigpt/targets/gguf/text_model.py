@@ -24,7 +24,6 @@ from minigpt.generation.base_models import (
 from minigpt.generation.controls import Controls
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat_format import ChatFormat
 from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary, unescaped
 
@@ -90,6 +89,9 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
+        # Imports threads, which nothing else here needs.
+        from minigpt.tokenizers.base import checked
+
         return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:

@@ -18,8 +18,8 @@ from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
 
 END, PADDING = "<end>", "[PAD]"
-# Flags of added tokens, with their names in tokenizer.json.
-NORMALIZED = 8  # a flag of an added token
+# The flag of an added token that is found in a normalized text.
+NORMALIZED = 8
 
 
 def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
