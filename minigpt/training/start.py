@@ -261,8 +261,7 @@ def resumed_training(
     """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
-      path: the run directory.
-      overrides: changed settings, as for `train`.
+      path, overrides: the run directory and the changed settings, as for `train`.
       is_first: whether this process is the first of several workers, which alone locks the run.
     Raises:
       UserError: the run cannot be resumed, or a setting cannot change.

@@ -119,11 +119,17 @@ def test_a_text_gets_the_parts_that_read_the_last_tokens(size):
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(50_000, (64, 8)), (500_000, (256, 4)), (2_000_000, (512, 4))]
+    ("size", "expected"),
+    [
+        (50_000, ("character", 64, 8)),
+        (500_000, ("byte_pair", 256, 4)),
+        (2_000_000, ("byte_pair", 512, 4)),
+    ],
 )
-def test_the_batch_of_a_length(size, expected):
+def test_the_tokenizer_and_the_batch_of_a_length(size, expected):
     config = chosen_for(size)
-    assert (config.model.max_len, config.training.batch_size) == expected
+    found = config.tokenizer.kind, config.model.max_len, config.training.batch_size
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """The plan of a training run: it agrees with what training records, and leaves no files."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 import minigpt
+from minigpt.config import Config
+from minigpt.models import build_model
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.training import messages
 from tests.cli.running import SMALL, called, refused
@@ -70,3 +73,20 @@ def test_commands(tmp_path):
     for options in (["--json"], ["--plan", "--resume", "run"], ["--plan", "--set", "a.b=2"]):
         (line,) = refused("train", *options, cwd=tmp_path)
         assert options[-2 if len(options) > 1 else 0] in line
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_gpt_multiplies_each_token_with_every_matrix_once(tied):
+    sizes = {"max_len": 16, "embed_dim": 32, "num_heads": 4, "num_layers": 3}
+    training = {"epochs": 2, "steps_per_epoch": 7, "accumulate_steps": 3}
+    config = Config.model_validate(
+        {"model": {**sizes, "tie_embeddings": tied}, "training": training}
+    )
+    model = build_model(config.model, 50)
+    in_blocks = [w for block in model.blocks for w in block.trainable_weights if len(w.shape) == 2]
+    multiplied = sum(w.shape[0] * w.shape[1] for w in in_blocks) + 50 * 32
+    val = SimpleNamespace(tokens=300)
+    task = SimpleNamespace(config=config, tokens_per_batch=50, corpus=SimpleNamespace(val=val))
+    # Forward, and back for each of the two factors; an evaluation is the first third.
+    expected = multiplied * (2 * 7 * 3 * 50 + 2 * 300 / 3) / 1e6
+    assert messages.training_seconds(task, model) == pytest.approx(expected)
