@@ -1,9 +1,10 @@
-"""Runs a command of minigpt and prints the files in which it enters a function, in the order of the first one.
+"""Runs a command of minigpt, and prints the files in which it enters a function, in this order.
 
 Bodies of modules and classes do not count, nor do calls while a module is imported. Training ends after its
 first loss.
 """
 
+import contextlib
 import inspect
 import os
 import sys
@@ -44,8 +45,6 @@ def end() -> None:
 
 sys.argv[0] = "minigpt"
 sys.setprofile(note)
-try:
+with contextlib.suppress(SystemExit):
     main()
-except SystemExit:
-    pass
 end()
