@@ -9,7 +9,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from glob import glob
 from pathlib import Path
 
@@ -64,14 +64,16 @@ def _filtered_stderr() -> Iterator[None]:
     assert copying.stdin
     os.dup2(copying.stdin.fileno(), 2)
     copying.stdin.close()
-    yield
-    logger.setLevel(level)
-    _flush_stderr()
-    os.dup2(stderr, 2)
-    os.close(stderr)
-    # It ends with the last process that writes to it, perhaps one that was started in the block.
-    with suppress(subprocess.TimeoutExpired):
-        copying.wait(1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        _flush_stderr()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        # It ends with the last process that writes to it, perhaps one that was started in the block.
+        with suppress(subprocess.TimeoutExpired):
+            copying.wait(1)
 
 
 def _flush_stderr() -> None:
@@ -79,29 +81,18 @@ def _flush_stderr() -> None:
         sys.stderr.flush()
 
 
-_lock, _users, _redirection = threading.Lock(), 0, ExitStack()
+# The descriptor belongs to the process.
+_lock = threading.RLock()
 
 
 @contextmanager
 def hide_tensorflow_log() -> Iterator[None]:
-    """Drops TensorFlow's log lines from standard error.
+    """Drops TensorFlow's log lines from standard error. Threads take turns.
 
-    Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
-    descriptor belongs to the process: while several threads are in the block, it is redirected once, and
-    restored when the last one leaves.
+    Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`.
     """
-    global _users
-    with _lock:
-        if not _users:
-            _redirection.enter_context(_filtered_stderr())
-        _users += 1
-    try:
+    with _lock, _filtered_stderr():
         yield
-    finally:
-        with _lock:
-            _users -= 1
-            if not _users:
-                _redirection.close()
 
 
 def program_name() -> str:
@@ -123,10 +114,7 @@ def program_name() -> str:
 def install_command(extra: str) -> str:
     """Returns the command that installs the packages of an extra for the Python that runs this.
 
-    It names the packages, because no package index has this minigpt.
-
-    Args:
-      extra: a name of `[project.optional-dependencies]` in pyproject.toml.
+    It names the packages, because no package index has this minigpt. The extras are in pyproject.toml.
     """
     from importlib import metadata
 
@@ -148,10 +136,9 @@ _NVIDIA_FILES = ("/dev/nvidia[0-9]*", "/usr/lib/wsl/lib/libcuda.so.1")
 
 
 def why_no_gpu() -> str | None:
-    """Returns why TensorFlow, which has found no GPU, does not use the NVIDIA GPU of this machine.
+    """Returns in one line why TensorFlow, which has found no GPU, does not use this machine's NVIDIA GPU.
 
-    Returns:
-      One line; None if there is no such GPU, or if CUDA_VISIBLE_DEVICES hides it.
+    None if there is no such GPU, or if CUDA_VISIBLE_DEVICES hides it.
     """
     # An empty value hides all, and so does -1 as the first number.
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().split(",")[0] in ("", "-1"):

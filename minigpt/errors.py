@@ -16,15 +16,10 @@ _SCRATCH = re.compile(r"\S*/\.minigpt-\w+\.tmp/")
 
 
 class ArgumentProblem(str):
-    """A problem with the value of one argument.
+    """A problem with the value of one argument: what is wrong, and what would be right.
 
     As a string it reads like a message to a Python caller: "run = 'runs/a': is not empty". The command
     line calls `as_option` to name the option instead: "--run runs/a: is not empty".
-
-    Args:
-      name: the argument's name.
-      value: its value, as given.
-      message: what is wrong, and what would be right.
     """
 
     name: str
@@ -41,11 +36,7 @@ class ArgumentProblem(str):
         return self.name, self.value, self.message
 
     def as_option(self, options: Mapping[str, str]) -> str:
-        """Returns the message with the argument's name replaced.
-
-        Args:
-          options: argument name → how the command line writes it, such as "--run" or "RUN".
-        """
+        """Returns the message with the option or "RUN" that the command line has for the argument."""
         if self.name not in options:
             return str(self)
         shown = str(self.value) or repr("")
@@ -53,23 +44,14 @@ class ArgumentProblem(str):
 
 
 def as_path(name: str, value: object) -> Path:
-    """Returns the path that an argument holds.
-
-    Raises:
-      TypeError: it is not a path.
-    """
+    """Returns the path that an argument holds; a TypeError if it is none."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"`{name}` must be a path. Received: {value!r}")
     return Path(value)
 
 
 def as_integer(name: str, value: object, least: int | None = None) -> int:
-    """Returns the integer that an argument holds.
-
-    Raises:
-      TypeError: it is not an integer.
-      ValueError: it is less than `least`.
-    """
+    """Returns the integer that an argument holds; a TypeError if it is none, a ValueError below `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"`{name}` must be an integer. Received: {value!r}")
     if least is not None and value < least:

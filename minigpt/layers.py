@@ -9,8 +9,9 @@ from minigpt.models.layers.attention import (
     CrossAttention,
 )
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
-from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
 from minigpt.models.layers.transformer_block import (
+    DecoderBlock,
+    EncoderBlock,
     ModernTransformerBlock,
     PreNormTransformerBlock,
     TransformerBlock,

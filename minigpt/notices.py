@@ -31,13 +31,10 @@ LOGGER = _Notices(logging.getLogger("minigpt"))
 
 @contextmanager
 def notices_to(sink: Sink) -> Iterator[None]:
-    """Passes every message of level INFO or above of this thread to `sink` instead of the logger.
+    """Passes every message of this thread, of INFO or above, to `sink` instead of the logger.
 
     In nested calls the innermost sink receives the messages. Several threads may use it at the same time,
     each with its own sink.
-
-    Args:
-      sink: called with one line.
     """
     token = _sink.set(sink)
     try:

@@ -8,13 +8,15 @@ If the text changes, also change `FINGERPRINT` in minigpt/corpus/sources.py.
 import zstandard
 from story_generator import stories
 
-from minigpt.corpus.sources import SEPARATOR, text_file
+from minigpt.corpus.sources import SEPARATOR
+from minigpt.storage.files import bundled_file
 
 
 def main() -> None:
     text = SEPARATOR.join(stories()).encode("ascii")
-    text_file().write_bytes(zstandard.ZstdCompressor(level=19).compress(text))
-    print(f"{text_file()}: {len(text):,} bytes of text, {text_file().stat().st_size:,} compressed")
+    file = bundled_file("stories.txt.zst")
+    file.write_bytes(zstandard.ZstdCompressor(level=19).compress(text))
+    print(f"{file}: {len(text):,} bytes of text, {file.stat().st_size:,} compressed")
 
 
 if __name__ == "__main__":

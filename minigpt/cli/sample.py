@@ -80,13 +80,6 @@ def sample(
         "sampling": sampling,
         "logits_processor": form,
     }
-    if sampling.max_new_tokens == 0:
-        name = (
-            OPTION_NAMES["max_new_tokens"]
-            if "max_new_tokens" in given
-            else "sampling.max_new_tokens"
-        )
-        print_message(f"Nothing is written after a prompt: {name} is 0.")
     draws = sampling.beams == 1 and sampling.temperature > 0
 
     def print_heading(seed: int, number: int, total: int) -> None:

@@ -70,9 +70,9 @@ def serve(
     """
     if absent := [package for package in _PACKAGES if find_spec(package) is None]:
         raise UserError(f"serve: {', '.join(absent)} not installed: {install_command('serve')}")
-    from minigpt.serving.application import Server, build_application
+    from minigpt.serving.application import ServedPage, Server, build_application
+    from minigpt.serving.completions import ServedModel
     from minigpt.serving.scheduler import Scheduler
-    from minigpt.serving.served_model import ServedModel, ServedPage
     from minigpt.serving.server import is_loopback, listen, run_server
 
     if api_key is not None and not re.fullmatch("[!-~]+", api_key):

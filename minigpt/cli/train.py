@@ -69,36 +69,18 @@ def train(
         raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
-        if plan:
-            _plan(config, text or [], run, overrides or [], as_json)
-        elif resume:
+        if resume:
             _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
-        else:
-            _train(config, text or [], run, overrides or [])
-
-
-def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
-    with naming_options(NEW_RUN | OVERRIDES):
-        settings = new_settings(config, text, run, overrides)
-        # Imports TensorFlow, so a wrong option is reported before.
-        minigpt.train(
-            settings,
-            run,
-            name=_name(config, text),
-            command=program_name(),
-        )
-
-
-def _plan(
-    config: str | None, text: list[str], run: Path | None, overrides: list[str], as_json: bool
-) -> None:
-    with naming_options(NEW_RUN | OVERRIDES):
-        settings = new_settings(config, text, run, overrides)
-        found = minigpt.plan(settings, run, name=_name(config, text))
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        print_text(found.in_words())
+            return
+        with naming_options(NEW_RUN | OVERRIDES):
+            name = _name(config, text or [])
+            settings = new_settings(config, text or [], run, overrides or [])
+            # These import TensorFlow, so a wrong option is reported before.
+            if not plan:
+                minigpt.train(settings, run, name=name, command=program_name())
+            else:
+                found = minigpt.plan(settings, run, name=name)
+                print_json(found.as_dict()) if as_json else print_text(found.in_words())
 
 
 def new_settings(

@@ -5,8 +5,9 @@ settings are kept; what is not mentioned here has its default.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +79,22 @@ class Completed:
 
     Attributes:
       config: the settings.
-      origins: name of a setting, such as "training.epochs" → "given", "chosen" or "of the run". One that
-        is left out has its default.
-      reason: what the chosen ones suit: "20,000 bytes of text".
+      origins: name of a setting, such as "training.epochs" → "given", "chosen for 20,000 bytes of text" or
+        "of the run runs/a". One that is left out has its default.
     """
 
     config: Config
-    origins: Mapping[str, str] = field(default_factory=dict)
-    reason: str = ""
+    origins: Mapping[str, str]
 
     def in_words(self) -> list[str]:
         """Returns lines that say what was chosen; none if nothing was."""
-        lines: dict[str, list[str]] = {}
+        first, lines = "", defaultdict(list)
         for name, value in self.config.settings().items():
-            if self.origins.get(name) == "chosen":
+            if (origin := self.origins.get(name, "")).startswith("chosen"):
+                first = f"{origin.capitalize()} (each of these can be set):"
                 shown = str(value).lower() if isinstance(value, bool | None) else repr(value)
-                lines.setdefault(name.split(".")[0], []).append(f"{name} = {shown}")
-        first = [f"Chosen for {self.reason} (each of these can be set):"] if lines else []
-        return first + [f"  {', '.join(settings)}" for settings in lines.values()]
+                lines[name.split(".")[0]].append(f"{name} = {shown}")
+        return [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
 
 
 def settings_to_choose(config: Config) -> set[str]:
@@ -129,24 +128,22 @@ def complete(
     Raises:
       UserError: a setting contradicts a chosen one or the run; one line each.
     """
-    origins = dict.fromkeys(_names(config.model_dump(exclude_unset=True)), "given")
-    reason = ""
+    given = config.model_dump(exclude_unset=True)
+    origins = dict.fromkeys(_names(given), "given")
     if text:
-        given = config.model_dump(exclude_unset=True)
         chosen = _Choice(config, text, speed, gpus).unset_settings()
         sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
         config = load_config({"format": FORMAT} | sections)
-        origins |= dict.fromkeys(_names(chosen), "chosen")
         unit = "token ids" if config.data.source == "ids" else "bytes of text"
-        reason = f"{text.bytes:,} {unit}"
+        origins |= dict.fromkeys(_names(chosen), f"chosen for {text.bytes:,} {unit}")
     if source:
-        own = OWN_SETTINGS & config.model.model_fields_set
+        own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
         config = _with_sizes_of(source, config)
-        sizes = _names({"model": dict(config.model), "tokenizer": dict(config.tokenizer)})
-        origins |= dict.fromkeys(sizes - {f"model.{name}" for name in own}, "of the run")
+        sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
+        origins |= dict.fromkeys(_names(sizes) - own, f"of the run {config.training.init_from}")
     elif config.training.init_from is None:
         _check_trains_all_positions(config)
-    return Completed(config, origins, reason)
+    return Completed(config, origins)
 
 
 def resolved(config: Config, batches_in_pass: int, recorded: Callable[[str], str]) -> Config:
@@ -206,20 +203,14 @@ def _with_sizes_of(source: Config, config: Config) -> Config:
         for name in requested.model_dump(exclude_none=True, exclude_unset=True):
             value, expected = getattr(requested, name), getattr(existing, name, None)
             if name not in OWN_SETTINGS and value != expected:
-                problems.append(
-                    f"{section}.{name} = {value!r}: {init_from} has {expected!r}; should be equal or left "
-                    "out"
-                )
+                should = f"{init_from} has {expected!r}; should be equal or left out"
+                problems.append(f"{section}.{name} = {value!r}: {should}")
     if problems:
         raise UserError(*problems)
-    changes = {
-        name: getattr(config.model, name) for name in OWN_SETTINGS & config.model.model_fields_set
-    }
-    assert training.init_from is not None
-    path = str(Path(training.init_from).absolute())
-    return config.with_training(init_from=path).model_copy(
-        update={"model": model.model_copy(update=changes), "tokenizer": source.tokenizer}
-    )
+    own = OWN_SETTINGS & config.model.model_fields_set
+    model = model.model_copy(update={name: getattr(config.model, name) for name in own})
+    config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
+    return config.model_copy(update={"model": model, "tokenizer": source.tokenizer})
 
 
 class _Choice:

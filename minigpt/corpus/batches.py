@@ -23,29 +23,13 @@ def windows_in_pass(n_tokens: int, max_len: int) -> int:
 
 
 def check_fills_batch(
-    n_tokens: int,
-    max_len: int,
-    batch_size: int,
-    *,
-    length_setting: str = "model.max_len",
-    text: str = "the training text",
+    n_tokens: int, max_len: int, batch_size: int, text: str = "the training text"
 ) -> None:
-    """Checks that a text has enough tokens for one batch.
-
-    Args:
-      n_tokens: tokens of the training text.
-      max_len: targets in a window.
-      batch_size: windows in a batch.
-      length_setting: the setting that determines `max_len`, for the message.
-      text: the text's name, for the message.
-    Raises:
-      UserError: there are fewer windows than rows in a batch.
-    """
+    """Raises a `UserError`, which names the text, if `n_tokens` have fewer windows than a batch."""
     if windows_in_pass(n_tokens, max_len) < batch_size:
         raise UserError(
             f"{text}: {n_tokens:,} tokens are available for training; training.batch_size = "
-            f"{batch_size} windows of {length_setting} = {max_len} tokens need at least "
-            f"{(batch_size + 1) * max_len - 1:,}"
+            f"{batch_size} windows of {max_len} tokens need at least {(batch_size + 1) * max_len - 1:,}"
         )
 
 
@@ -146,3 +130,12 @@ def eval_windows(
             targets[row, :size] = ids[start + 1 : start + size + 1]
             weights[row, overlap if start else 0 : size] = 1
         yield inputs, targets, weights
+
+
+# Those of the passes in use: of pairs, one order for each bucket and one for the batches.
+@functools.lru_cache(maxsize=64)
+def shuffled(size: int, *key: int) -> np.ndarray:
+    """Returns a pseudo-random permutation, int64[size]; the key is the seed, the pass and others."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64(key).random_raw(size)
+    return np.argsort(raw, kind="stable")

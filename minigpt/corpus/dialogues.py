@@ -1,23 +1,31 @@
-"""Dialogues: messages of rows in the shapes that people have, as documents in one form.
+"""Dialogues: the messages of rows as documents in one form, and batches of them.
 
-A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
+A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`. Several dialogues are packed
+into a row of a batch. They do not see each other: the batch says where the dialogue of each token begins. A
+pass visits all rows once, in a pseudo-random order; each batch is a pure function of (seed, step).
 """
 
 import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from minigpt.corpus.batches import shuffled
 from minigpt.corpus.documents import PIECE_BYTES, Piece
 from minigpt.corpus.rows import DIALOGUE_COLUMNS, SourceFile, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.chat_format import check_messages
+from minigpt.tokenizers.chat_format import answers, check_messages, find
+from minigpt.tokenizers.vocabulary import Vocabulary
+
+# (ids, starts), targets, weights: int32[B, T] each, and float32[B, T].
+DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
+LossOn = Literal["answers", "all"]
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
@@ -82,15 +90,11 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
     if name:
         role, content = ("role", "content") if name == "messages" else ("from", "value")
         turns = row[name] if isinstance(row[name], list) else []
-        return [
-            {
-                "role": ROLE_NAMES.get(str(turn.get(role)), turn.get(role)),
-                "content": turn.get(content),
-            }
-            if isinstance(turn, dict)
-            else turn
-            for turn in turns
-        ]
+        if all(isinstance(turn, dict) for turn in turns):
+            names = [ROLE_NAMES.get(str(turn.get(role)), turn.get(role)) for turn in turns]
+            texts = [turn.get(content) for turn in turns]
+            turns = [{"role": n, "content": t} for n, t in zip(names, texts, strict=True)]
+        return turns
     if "instruction" not in row or "output" not in row:
         raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
     question = [str(row[name]) for name in ("instruction", "input") if row.get(name)]
@@ -114,3 +118,156 @@ def contents(documents: Iterable[str]) -> Iterator[str]:
     for text in documents:
         for _, content in json.loads(text):
             yield content
+
+
+class PackedDialogues:
+    """The dialogues of one part of a corpus.
+
+    Args:
+      ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
+      tokenizer: their tokenizer.
+      length: T, targets in a row.
+      loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
+
+    Attributes:
+      spans: int64[N, 2], the first id and the end of each segment: dialogues, or parts of longer ones.
+      divided: the number of dialogues that were divided.
+      left_out: the number of ids of messages that are in no segment.
+      rows: for each row, the indices of its segments.
+      weights: bool[n + 1], whether each id has a weight as a target.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, tokenizer: Vocabulary, length: int, loss_on: LossOn = "answers"
+    ) -> None:
+        chat, end_id = tokenizer.chat, tokenizer.end_id
+        assert chat is not None, "Token stores of dialogues have a format for them."
+        self.ids = ids.view(np.ndarray)
+        self.length = length
+        # Beyond the end token that closes an answer, a dialogue is followed by one of its own.
+        closing = (*chat.after["assistant"], end_id)
+        ends = find(self.ids, closing) + len(closing) - 1
+        begins = np.concatenate([[1], ends + 1])[: len(ends)]
+        answer_starts, answer_ends = answers(self.ids, chat)
+        self._answer_starts = answer_starts
+        self.weights = np.full(len(self.ids), loss_on == "all")
+        if loss_on == "answers":
+            self.weights = self._between(answer_starts, answer_ends)
+        turn_ends = answer_ends + len(chat.after["assistant"]) - 1
+        spans = np.stack([begins, ends], 1)
+        self.divided = int((ends - begins > length + 1).sum())
+        self.spans, self.left_out = _segments(spans, turn_ends, length)
+        # The first id of a segment is not a target, nor are those that are left out.
+        self.weights &= self._between(self.spans[:, 0] + 1, self.spans[:, 1])
+        self.rows = pack(np.diff(self.spans)[:, 0] - 1, length)
+
+    def _between(self, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Returns which ids are in one of several spans, bool[n + 1]."""
+        change = np.zeros(len(self.ids) + 1, np.int8)
+        change[begins] += 1
+        change[ends] -= 1
+        return np.cumsum(change[:-1]).astype(bool)
+
+    def target_counts(self, vocab_size: int) -> np.ndarray:
+        """Returns how often each token is a target with a weight, int64[V]."""
+        return np.bincount(self.ids[self.weights], minlength=vocab_size)
+
+    def questions(self, count: int) -> list[np.ndarray]:
+        """Returns the ids up to the first answer of the first segments: at most `count` different ones."""
+        begins = self.spans[:, 0]
+        ends = self._answer_starts[np.searchsorted(self._answer_starts, begins)]
+        found: dict[bytes, np.ndarray] = {}
+        for begin, end in zip(begins, ends, strict=True):
+            if len(found) < count:
+                found.setdefault(self.ids[begin:end].tobytes(), self.ids[begin:end])
+        return list(found.values())
+
+    def batch(self, rows: np.ndarray, batch_size: int) -> DialogueBatch:
+        """Returns some rows; what is missing in a row or in the batch has id 0 and weight 0."""
+        ids = np.zeros((batch_size, self.length), np.int32)
+        targets, starts = np.zeros_like(ids), np.zeros_like(ids)
+        weights = np.zeros(ids.shape, np.float32)
+        for number, row in enumerate(rows):
+            place = 0
+            for segment in self.rows[row]:
+                first, end = self.spans[segment]
+                part = slice(place, place + end - first - 1)
+                ids[number, part] = self.ids[first : end - 1]
+                targets[number, part] = self.ids[first + 1 : end]
+                weights[number, part] = self.weights[first + 1 : end]
+                starts[number, part] = place
+                place = part.stop
+            starts[number, place:] = place
+        return (ids, starts), targets, weights
+
+    def training_batch(self, batch_size: int, seed: int, step: int) -> DialogueBatch:
+        """Returns the batch of one step: row j is row step · B + j of an endless sequence of passes."""
+        numbers = [divmod(step * batch_size + row, len(self.rows)) for row in range(batch_size)]
+        orders = [shuffled(len(self.rows), seed, number) for number, _ in numbers]
+        rows = [order[place] for order, (_, place) in zip(orders, numbers, strict=True)]
+        return self.batch(np.array(rows), batch_size)
+
+    def once(self, batch_size: int) -> Iterator[DialogueBatch]:
+        """Yields every row once."""
+        for first in range(0, len(self.rows), batch_size):
+            rows = np.arange(first, min(first + batch_size, len(self.rows)))
+            yield self.batch(rows, batch_size)
+
+
+def _segments(spans: np.ndarray, turn_ends: np.ndarray, length: int) -> tuple[np.ndarray, int]:
+    """Divides dialogues of more than `length` + 1 ids where a turn ends, `turn_ends`.
+
+    A question with its answer that is longer than that is left out.
+
+    Returns:
+      the spans of the segments, int64[N, 2], and how many ids of messages are in none.
+    """
+    fits = np.diff(spans)[:, 0] <= length + 1
+    parts, left_out = spans[fits].tolist(), 0
+    for start, end in spans[~fits].tolist():
+        first, last = np.searchsorted(turn_ends, [start, end], side="right")
+        cuts = turn_ends[first:last].tolist()
+        while cuts:
+            fitting = sum(cut - start <= length + 1 for cut in cuts)
+            cut = cuts[max(fitting, 1) - 1]
+            if fitting:
+                parts.append([start, cut])
+            else:
+                left_out += cut - start
+            start, cuts = cut, cuts[max(fitting, 1) :]
+    return np.array(sorted(parts), np.int64).reshape(-1, 2), left_out
+
+
+def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
+    """Returns rows of items whose lengths sum up to at most the capacity: best fit, the longest first.
+
+    Args:
+      lengths: int[N], each from 1 to the capacity.
+      capacity: of each row.
+    Returns:
+      the indices of the items of each row.
+    """
+    rows: list[list[int]] = []
+    # The rows with each number of free places.
+    free: list[list[int]] = [[] for _ in range(capacity + 1)]
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[index])
+        room = next((room for room in range(size, capacity + 1) if free[room]), None)
+        if room is None:
+            rows.append([])
+            row, room = len(rows) - 1, capacity
+        else:
+            row = free[room].pop()
+        rows[row].append(index)
+        free[room - size].append(row)
+    return rows
+
+
+def check_dialogues_fill_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
+    """Raises a `UserError` if there are fewer rows than in a batch."""
+    if len(dialogues.rows) < batch_size:
+        raise UserError(
+            f"{text}: {len(dialogues.spans):,} dialogues that fit into model.max_len fill "
+            f"{len(dialogues.rows):,} rows of {dialogues.length} tokens; training.batch_size = "
+            f"{batch_size} needs at least that many"
+        )

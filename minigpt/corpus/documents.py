@@ -47,7 +47,7 @@ class Documents:
 
     @property
     def bytes(self) -> int:
-        return int((self.spans[:, 1] - self.spans[:, 0]).sum())
+        return int(np.diff(self.spans).sum())
 
     def select(self, indices: np.ndarray) -> "Documents":
         """Returns the documents at `indices`, int[n], in this order."""
@@ -68,14 +68,10 @@ class Documents:
                 cut = self._cut(start, start + piece_bytes) if stop - start > piece_bytes else stop
                 yield start, cut, cut == stop and (index < last or not self.open_end)
                 start = cut
-                if abs(start - released) >= _KEPT_BYTES:
-                    self.release_pages()
+                if abs(start - released) >= _KEPT_BYTES and isinstance(self.text, mmap.mmap):
+                    # What was read is not needed in memory until it is read again.
+                    self.text.madvise(mmap.MADV_DONTNEED)
                     released = start
-
-    def release_pages(self) -> None:
-        """Tells the system that the text is not needed in memory until it is read again."""
-        if isinstance(self.text, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            self.text.madvise(mmap.MADV_DONTNEED)
 
     def _cut(self, start: int, limit: int) -> int:
         # Cut before the white space that follows a word. Tokenizers join white space to the word
@@ -114,12 +110,7 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
 def collect(
     pieces: Iterable[Piece], write: Callable[[bytes], Any]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Writes documents one after the other; returns the spans and digests of `Documents`.
-
-    Args:
-      pieces: as for `ingest`.
-      write: called with the text of each piece.
-    """
+    """Calls `write` with the text of each piece; returns the spans and digests of `Documents`."""
     spans, digests = array("q"), bytearray()
     start = end = 0
     blank, digest = True, hashlib.blake2b(digest_size=16)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigpt.corpus.batches import shuffled
 from minigpt.errors import UserError
 
 # source_ids int32[B, S], source_lengths int32[B], target_ids int32[B, T]; targets int32[B, T];
@@ -50,14 +51,11 @@ class Pairs:
 
     def source(self, index: int | np.integer) -> np.ndarray:
         """Returns the source of a pair with its end token, int32[S]."""
-        return self._sentence(2 * index)
+        return self.ids[self._starts[2 * index] : self._starts[2 * index + 1]].astype(np.int32)
 
     def target(self, index: int | np.integer) -> np.ndarray:
         """Returns the target of a pair with its end token, int32[T]."""
-        return self._sentence(2 * index + 1)
-
-    def _sentence(self, number: int | np.integer) -> np.ndarray:
-        return self.ids[self._starts[number] : self._starts[number + 1]].astype(np.int32)
+        return self.ids[self._starts[2 * index + 1] : self._starts[2 * index + 2]].astype(np.int32)
 
     def batch(self, indices: np.ndarray, shape: "Shape") -> PairBatch:
         """Returns the pairs at `indices`, right-padded to a shape.
@@ -89,9 +87,13 @@ class Shape(NamedTuple):
     source: int
     target: int
 
+    @property
+    def tokens(self) -> int:
+        return self.rows * (self.source + self.target)
+
 
 class Bucket(NamedTuple):
-    """Pairs of similar length: their indices, int64[n], shape and number of their batches."""
+    """Pairs of similar length: their indices, int64[n], and the shape and number of their batches."""
 
     indices: np.ndarray
     shape: Shape
@@ -115,6 +117,7 @@ class Buckets:
 
     Attributes:
       buckets: ordered by length.
+      batches_in_pass: number of batches.
       tokens_in_pass: tokens of sources and targets, without padding.
       padded_tokens_in_pass: the same with padding.
     Raises:
@@ -131,29 +134,20 @@ class Buckets:
                 f"{text}: {len(indices):,} pairs fit into model.max_len = {pairs.max_len}; "
                 f"training.batch_size = {batch_size} needs at least that many"
             )
-        lengths = pairs.source_lengths, pairs.target_lengths
-        longest = [
-            (part, int(lengths[0][part].max()), int(lengths[1][part].max()))
-            for part in _split_by_length(pairs, indices, max_buckets)
-        ]
-        padded = sum(len(part) * (source + target) for part, source, target in longest)
-        per_batch = batch_size * padded / len(indices)
+        parts = _split_by_length(pairs, indices, max_buckets)
+        of_side = pairs.source_lengths, pairs.target_lengths
+        longest = [[int(lengths[part].max()) for lengths in of_side] for part in parts]
+        padded = [len(part) * sum(sizes) for part, sizes in zip(parts, longest, strict=True)]
+        per_batch = batch_size * sum(padded) / len(indices)
         self.buckets = []
-        for part, source, target in longest:
-            batches = max(1, round(len(part) * (source + target) / per_batch))
-            rows = -(-len(part) // batches)
-            self.buckets.append(Bucket(part, Shape(rows, source, target), batches))
+        for part, sizes, tokens in zip(parts, longest, padded, strict=True):
+            batches = max(1, round(tokens / per_batch))
+            self.buckets.append(Bucket(part, Shape(-(-len(part) // batches), *sizes), batches))
         # The number of the first batch of every bucket, before the batches of a pass are shuffled.
         self._first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
-        self.tokens_in_pass = int(sum(of_side[indices].sum() for of_side in lengths))
-        self.padded_tokens_in_pass = sum(
-            bucket.batches * bucket.shape.rows * (bucket.shape.source + bucket.shape.target)
-            for bucket in self.buckets
-        )
-
-    @property
-    def batches_in_pass(self) -> int:
-        return int(self._first[-1])
+        self.batches_in_pass = int(self._first[-1])
+        self.tokens_in_pass = int(sum(lengths[indices].sum() for lengths in of_side))
+        self.padded_tokens_in_pass = sum(b.batches * b.shape.tokens for b in self.buckets)
 
     @property
     def tokens_per_batch(self) -> float:
@@ -211,12 +205,3 @@ def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[
     _, *begins = min((found[top] for found in best[1:] if top in found), key=lambda b: b[0])
     parts = np.digitize(longer, begins[::-1])
     return [indices[parts == part] for part in np.unique(parts)]
-
-
-# One order for each bucket and one for the batches, of the passes in use.
-@functools.lru_cache(maxsize=64)
-def shuffled(size: int, *key: int) -> np.ndarray:
-    """Returns a pseudo-random permutation, int64[size]; the key is the seed, the pass and others."""
-    # The raw stream of a bit generator is the same in every version of NumPy.
-    raw = np.random.PCG64(key).random_raw(size)
-    return np.argsort(raw, kind="stable")

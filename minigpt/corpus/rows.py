@@ -1,7 +1,7 @@
 """Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet and Arrow.
 
-A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."}. `.gz` and `.zst`
-are decompressed by `blocks`. A file is refused at its first problem, in one line.
+A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."} from the blocks of
+a file, decompressed by `blocks`, or from its whole `content`. A file is refused at its first problem.
 """
 
 import codecs
@@ -33,8 +33,7 @@ Row = dict[str, Any]
 TEXT_COLUMN = "text"
 # Columns of lists of messages; see `dialogues`.
 DIALOGUE_COLUMNS = ("messages", "conversations")
-# Files of which single columns are read, with Python objects for so many rows at once.
-_COLUMNAR = (".parquet", ".arrow")
+# Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # Larger files are not read into memory as a whole.
 _IN_MEMORY = 1 << 26
@@ -88,7 +87,6 @@ def open_rows(file: SourceFile, columns: Sequence[str] | None = None) -> Iterato
     """Yields the columns of each row of a file that has a format; see `format_of`.
 
     Args:
-      file: the file, at its beginning.
       columns: those that are needed; others may be left out. None for all.
     Raises:
       UserError: at the first problem, or because there are no rows.
@@ -116,27 +114,27 @@ def open_texts(file: SourceFile, field: str | None) -> tuple[str, Iterator[bytes
     """Returns the column of a file's texts, and an iterator over the text of each row.
 
     Args:
-      file: a file with a format, at its beginning.
       field: the column; None for the one that is called "text", or else the only one of strings.
     Raises:
       UserError: with the problem of the file, or because there is no such column.
     """
-    rows = open_rows(file)
+    rows, path = open_rows(file), file.path
     first = list(itertools.islice(rows, _FIRST_ROWS))
-    column = _text_column(first, file.path, field)
-    if format_of(file.path) in _COLUMNAR:
-        return column, _texts(open_rows(file, [column]), column, file.path)
-    return column, _texts(itertools.chain(first, rows), column, file.path)
+    column = _text_column(first, path, field)
+    # Other columns of these formats need not be read.
+    is_columnar = format_of(path) in (".parquet", ".arrow")
+    rows = open_rows(file, [column]) if is_columnar else itertools.chain(first, rows)
 
+    def texts() -> Iterator[bytes]:
+        for number, row in enumerate(rows, start=1):
+            value = row.get(column)
+            if not isinstance(value, str) or "\0" in value:
+                problem = f"{column!r} should be a string of text: {reprlib.repr(value)}"
+                raise UserError(f"{path}: row {number:,}: {problem}")
+            # Half of a surrogate pair becomes a question mark.
+            yield value.encode(errors="replace")
 
-def _texts(rows: Iterable[Row], column: str, path: Path) -> Iterator[bytes]:
-    for number, row in enumerate(rows, start=1):
-        value = row.get(column)
-        if not isinstance(value, str) or "\0" in value:
-            problem = f"{column!r} should be a string of text: {reprlib.repr(value)}"
-            raise UserError(f"{path}: row {number:,}: {problem}")
-        # Half of a surrogate pair becomes a question mark.
-        yield value.encode(errors="replace")
+    return column, texts()
 
 
 def _text_column(first: Iterable[Row], path: Path, field: str | None) -> str:
@@ -154,10 +152,6 @@ def _text_column(first: Iterable[Row], path: Path, field: str | None) -> str:
         return names[0]
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
-
-
-def _json_lines(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Any]:
-    return (json.loads(line) for line in lines(checked_blocks(file)) if line.strip())
 
 
 def _json(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Any]:
@@ -191,9 +185,8 @@ def _parquet(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow.parquet
 
     # Without these settings, whole columns of a row group would be in memory.
-    with pyarrow.parquet.ParquetFile(
-        _arrow_file(file), buffer_size=1 << 20, pre_buffer=False
-    ) as rows:
+    options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+    with pyarrow.parquet.ParquetFile(_arrow_file(file), **options) as rows:
         for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
 
@@ -225,8 +218,8 @@ def _arrow_file(file: SourceFile) -> Any:
 
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
 READERS: dict[str, Callable[[SourceFile, Sequence[str] | None], Iterator[Any]]] = {
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
+    ".jsonl": _json,
+    ".ndjson": _json,
     ".json": _json,
     ".csv": _csv,
     ".tsv": _csv,
@@ -260,11 +253,27 @@ def checked_blocks(file: SourceFile) -> Iterator[bytes]:
 
 def blocks(file: SourceFile) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
+    suffix = file.path.suffix
+    source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
+    read = iter(lambda: source.read(BLOCK_BYTES), b"")
     try:
-        yield from _decompressed(file, file.path.suffix)
+        yield from _zstd_blocks(file) if suffix == ".zst" else read
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{file.path}: cannot be read: {reason}") from None
+
+
+def _zstd_blocks(file: SourceFile) -> Iterator[bytes]:
+    # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
+    frame, compressed = None, b""
+    while compressed or (compressed := file.read(_ZSTD_BYTES)):
+        frame = frame or zstandard.ZstdDecompressor().decompressobj()
+        if block := frame.decompress(compressed):
+            yield block
+        compressed = frame.unused_data if frame.eof else b""
+        frame = None if frame.eof else frame
+    if frame:
+        raise EOFError("Compressed file ended before the end of its last frame")
 
 
 def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -279,25 +288,3 @@ def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
             rest = others[-1:]
     if last := b"".join(rest):
         yield last
-
-
-def _decompressed(file: IO[bytes], suffix: str) -> Iterator[bytes]:
-    if suffix == ".zst":
-        yield from _zstd_blocks(file)
-        return
-    source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
-    while block := source.read(BLOCK_BYTES):
-        yield block
-
-
-def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
-    # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
-    frame, compressed = None, b""
-    while compressed or (compressed := file.read(_ZSTD_BYTES)):
-        frame = frame or zstandard.ZstdDecompressor().decompressobj()
-        if block := frame.decompress(compressed):
-            yield block
-        compressed = frame.unused_data if frame.eof else b""
-        frame = None if frame.eof else frame
-    if frame:
-        raise EOFError("Compressed file ended before the end of its last frame")

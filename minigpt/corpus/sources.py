@@ -27,7 +27,7 @@ from minigpt.config import (
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
 from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Documents, Piece, collect
-from minigpt.corpus.split import split
+from minigpt.corpus.split import split_corpus
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
@@ -48,8 +48,7 @@ class Source:
 
     Attributes:
       read: yields the documents, always in the same order; UserError if they cannot be read.
-      sha256: a hash of what determines the documents, not of names or dates; "" if it is not known before
-        they are read.
+      sha256: a hash of what determines them; "" if it is not known before they are read.
     """
 
     read: Callable[[], Iterator[Piece]]
@@ -94,8 +93,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     depends on the hash, and a copy on the disk would take the space of all of them.
 
     Args:
-      data: the settings.
-      source: the source that `open_source` has opened for them.
+      source: what `open_source` has opened; None to open it.
     Raises:
       UserError: with all problems of the text.
     """
@@ -132,7 +130,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     share = 1.0 if own else None
     if documents and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
         # The batch for a short text depends on what is left for training.
-        train, _ = split(documents, data.val_fraction)
+        train, _ = split_corpus(documents, data)
         share = sum(len(text) for text, _ in train.pieces()) / characters
     measured = TextSize(size, characters, len(different), share)
     return Text(source, source.fingerprint(), measured, documents)
@@ -222,16 +220,14 @@ def python_library() -> Iterator[Piece]:
     """Yields the source code of the installed Python standard library; every file is a document."""
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
-        if _SKIPPED.isdisjoint(path.relative_to(library).parts) and path.is_file():
+        skipped = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
+        if skipped.isdisjoint(path.relative_to(library).parts) and path.is_file():
             text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
             try:
                 text.decode()
             except UnicodeDecodeError:
                 continue
             yield Piece(text, True)
-
-
-_SKIPPED = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 
 
 _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
@@ -257,15 +253,10 @@ def imdb_reviews(url: str, sha256: str) -> Iterator[Piece]:
     return (Piece(reviews[name], True) for name in sorted(reviews))
 
 
-# Identifies the text; runs record it. It must be changed together with the text; a test compares both.
+# Of the stories; runs record it. A test compares both.
 FINGERPRINT = "d04e5d4fcd83a1d3ed53ff4dd1d959aa4c6d418980622bda100f15fc8bfd13b7"
 # Between two stories. A story has one paragraph per line.
 SEPARATOR = "\n\n"
-
-
-def text_file() -> Path:
-    """Returns the compressed text."""
-    return bundled_file("stories.txt.zst")
 
 
 def stories() -> Iterator[str]:
@@ -273,5 +264,5 @@ def stories() -> Iterator[str]:
 
     A story has one or more paragraphs, one per line, and no final newline.
     """
-    text = zstandard.ZstdDecompressor().decompress(text_file().read_bytes())
+    text = zstandard.ZstdDecompressor().decompress(bundled_file("stories.txt.zst").read_bytes())
     yield from text.decode("ascii").split(SEPARATOR)

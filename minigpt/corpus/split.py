@@ -23,16 +23,15 @@ _SEED = 20_170_612
 def split_corpus(
     documents: Documents, data: DataConfig, path_bytes: Sequence[int] = (), by_bytes: bool = True
 ) -> tuple[Documents, Documents]:
-    """Returns training and validation documents, both in the order of the source.
+    """Returns training and validation documents.
 
     Validation documents are those of `data.val_paths`, or some of the text; of every path if the paths have
     weights. Their copies are not trained on.
 
     Args:
       documents: those of `data.val_paths` and then those of the text.
-      data: the settings.
       path_bytes: the sizes of the texts of `data.val_paths` and `data.paths`, if they have to be known.
-      by_bytes: as for `split`.
+      data, by_bytes: the settings; see `split`.
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
@@ -128,8 +127,8 @@ def _choose(
     """Chooses groups in order: those that fit into what is still requested.
 
     Returns:
-      which groups are chosen, bool[G]; what is missing; and the first group that does not fit and can be
-      divided, with which the choice ends.
+      which are chosen, bool[G]; what is missing; and the first group that does not fit and can be divided,
+      which ends the choice.
     """
     chosen, missing = np.zeros(len(sizes), bool), requested
     for group in order.tolist():
@@ -144,10 +143,7 @@ def _choose(
 def _place_to_divide(documents: Documents, index: int, size: int, anywhere: bool) -> int | None:
     """Returns where to divide a document so that at most `size` bytes are held out, and at least half.
 
-    Args:
-      anywhere: whether it may be within a line.
-    Returns:
-      a position in the text; None if there is no such place.
+    None if there is no such place. With `anywhere`, it may be within a line.
     """
     start, end = documents.spans[index].tolist()
     begin = character_start(documents.text, end - size)
@@ -178,11 +174,9 @@ def _divided(
 def split_pairs(
     documents: Documents, val_fraction: float, val_pairs: int | None
 ) -> tuple[Documents, Documents]:
-    """Holds out pairs so that no source sentence is on both sides.
+    """Holds out pairs, all pairs of a source sentence or none.
 
-    All pairs of a source sentence go to the same side. Sources are drawn one by one; a source with more
-    pairs than are still needed is skipped. The requested number is met exactly if enough sources have
-    few pairs.
+    Sources are drawn; one with more pairs than are still needed is skipped.
 
     Args:
       documents: sources and targets in turn.
@@ -221,10 +215,9 @@ def count_duplicates(documents: Documents, pairs: bool) -> int:
 
 
 def _group_equal(documents: Documents, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Groups equal texts of every `step`-th document.
+    """Returns the group of equal texts of every `step`-th document, int64[N / step], and their firsts.
 
-    Returns:
-      the group of each, int64[N / step], numbered by first occurrence, and the first of each group.
+    Groups are numbered by first occurrence.
     """
     _, first, groups = np.unique(documents.digests[::step], return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[groups], np.sort(first)

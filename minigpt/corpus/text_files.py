@@ -121,11 +121,7 @@ class TextFiles:
         return rows.format_of(path) if self.has_rows else None
 
     def check_found(self) -> None:
-        """Checks that every path leads to a file, without reading any.
-
-        Raises:
-          UserError: with every path that leads to no file, one line each.
-        """
+        """Raises a `UserError` with every path that leads to no file, one line each; reads none."""
         if self.problems:
             raise UserError(*self.problems)
 
@@ -255,7 +251,7 @@ def standard_input() -> Path:
 
     Its name is the SHA-256 of the content. JSON Lines are recognized by their first line.
     """
-    if sys.stdin is None or sys.stdin.isatty():
+    if not sys.stdin or sys.stdin.isatty():
         raise UserError("-: standard input is a terminal; should be a text from a pipe or a file")
     folder, suffix = cache_folder() / "stdin", ".txt"
     try:
@@ -300,19 +296,15 @@ class PairFiles(TextFiles):
     """Files, folders (every `*.tsv` and `*.txt` below) and globs with SOURCE tab TARGET on each line.
 
     Every sentence is a document, each source before its target, stripped of white space at both ends.
-    Additional columns, such as Tatoeba's attribution, are ignored; a message about them is logged.
+    Additional columns, such as Tatoeba's attribution, are ignored.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
     has_rows: ClassVar[bool] = False
 
     def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
-        has_more = False
         for number, line in enumerate(rows.lines(rows.checked_blocks(file)), start=1):
             sides = [column.strip() for column in line.split(b"\t")]
             if len(sides) < 2 or not all(sides[:2]):
                 raise UserError(f"{file.path}: line {number:,}: should be SOURCE, a tab, TARGET")
-            has_more = has_more or len(sides) > 2
             yield from (Piece(side, True) for side in sides[:2])
-        if has_more:
-            LOGGER.info("%s: has more than two columns; only the first two are read", file.path)

@@ -1,9 +1,8 @@
 """Token stores: the token ids of a text and its settings, written once and then memory-mapped.
 
-A store is a folder `tokens/KEY` in the cache folder, with `train.bin` and `val.bin` (see `token_ids`;
-uint16, or uint32 for a vocabulary of more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`.
-The key is a hash of the text and of all settings that determine the ids. It is the corpus fingerprint that
-a run records.
+A store is a folder `tokens/KEY` in the cache folder, with `train.bin` and `val.bin` (see `token_ids`),
+`counts.npy`, `tokenizer/` and `meta.json`. The key is a hash of the text and of all settings that determine
+the ids. It is the corpus fingerprint that a run records.
 """
 
 import hashlib
@@ -22,11 +21,10 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, map_ids, text_ends, write_ids
+from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_folder, replace_file
@@ -98,37 +96,20 @@ def open_corpus(
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
-    found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    # For characters, the size is only an upper limit.
-    is_limit = tokenizer.kind == "character" or isinstance(data, IdsConfig)
-    if existing is None and found < tokenizer.vocab_size and not is_limit:
-        LOGGER.info(
-            f"the text yields only {found:,} tokens; using {found:,} instead of "
-            f"{tokenizer.vocab_size:,}"
-        )
-    unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
+        unit = "pairs" if isinstance(data, PairsConfig) else "documents"
         LOGGER.info(f"{corpus.duplicates:,} {unit} are copies of others")
-    held_out = corpus.val.documents // 2
-    if isinstance(data, PairsConfig) and data.val_pairs and held_out < data.val_pairs:
-        LOGGER.warning(
-            f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
-            f"{held_out:,} are held out"
-        )
     return corpus
 
 
 def reopen_corpus(
     data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None, fingerprint: str
 ) -> Corpus | None:
-    """Returns the corpus with a recorded fingerprint; None if the text or its settings have changed.
+    """Returns the corpus with the fingerprint of an earlier call of `open_corpus`, which has the arguments.
 
-    Args:
-      data, tokenizer, existing: as for `open_corpus`.
-      fingerprint: `Corpus.fingerprint` of the earlier call.
-    Returns:
-      The corpus. A tokenizer that was learned from pairs has no start token: only the run knows whether
-      it had one.
+    None if the text or its settings have changed. A tokenizer that was learned from pairs has no start
+    token: only the run knows whether it had one.
+
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
@@ -149,12 +130,7 @@ def _cache_errors() -> Iterator[None]:
 
 
 class _Store:
-    """The store of a text and its settings.
-
-    Args:
-      data, config, existing: as for `open_corpus`.
-      text: the text, if it was read.
-    """
+    """The store of a text and its settings; the arguments are those of `open_corpus`."""
 
     def __init__(
         self,
@@ -276,9 +252,8 @@ class _Store:
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
     def _documents(self) -> Documents:
-        """Returns the documents. Those of a large text are copied to the disk."""
-        text = self.text or read_text(self.data, self.source)
-        documents = text.documents
+        """Returns the documents; copies them to the disk if they are not in memory."""
+        documents = self.text.documents if self.text else None
         if documents is None:
             documents = ingest(self.source.pieces(), self.folder.parent)
         if self.source.fingerprint() != self.source_fingerprint:
@@ -314,10 +289,7 @@ def _read(folder: Path, is_new: bool = False) -> Corpus | None:
 def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = False) -> Tokenizer:
     """Returns a tokenizer learned from the training documents, or from an even sample of them.
 
-    Args:
-      train: the documents.
-      config: the kind of tokenizer.
-      dialogues: whether they are dialogues; their messages are learned from, and roles are added.
+    If they are dialogues, it is learned from their messages and has tokens of the roles.
     """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""

@@ -53,17 +53,11 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
     )
+    # The call holds Python's lock, and waits for workers that have ended: only a signal ends it.
+    signal.alarm(CONNECTION_SECONDS)
     try:
-        # The call holds Python's lock, and waits for workers that have ended: only a signal ends it.
-        with default_signals():
-            signal.alarm(CONNECTION_SECONDS)
+        with lost_workers(cluster), default_signals():
             strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
-    except (RuntimeError, *LOST) as error:
-        if problem := _loss(cluster, error):
-            raise problem from None
-        if "gRPC server" not in str(error):
-            raise
-        raise _address_in_use(cluster) from None
     finally:
         signal.alarm(0)
     _connected = cluster
@@ -92,7 +86,8 @@ def _wait_for_others(cluster: Cluster) -> None:
             ("", port), family=family, backlog=len(cluster.addresses), dualstack_ipv6=is_dual
         )
     except OSError:
-        raise _address_in_use(cluster) from None
+        problem = "cannot use this address; it is of another machine, or another process uses it"
+        raise UserError(f"{cluster.name(cluster.index)}: {problem}") from None
     with server:
         server.setblocking(False)
         while missing := [i for i in cluster.others if not is_reachable(cluster.addresses[i])]:
@@ -109,13 +104,6 @@ def _wait_for_others(cluster: Cluster) -> None:
                 while True:
                     server.accept()[0].close()
             time.sleep(0.2)
-
-
-def _address_in_use(cluster: Cluster) -> UserError:
-    return UserError(
-        f"{cluster.name(cluster.index)}: cannot use this address: it is not one of this machine, or "
-        "another process uses it. A worker cannot join training that has begun"
-    )
 
 
 def check_equal(replicas: Replicas, record: dict[str, Any]) -> None:
@@ -137,24 +125,16 @@ def check_equal(replicas: Replicas, record: dict[str, Any]) -> None:
 
 
 @contextmanager
-def lost_workers(replicas: Replicas | None) -> Iterator[None]:
+def lost_workers(cluster: Cluster | None) -> Iterator[None]:
     """Turns the loss of another worker into a `UserError` that names it."""
     try:
         yield
-    except LOST as error:
-        if replicas and replicas.cluster and (problem := _loss(replicas.cluster, error)):
-            raise problem from None
-        raise
-
-
-def _loss(cluster: Cluster, error: Exception) -> UserError | None:
-    """Returns an error that names the worker whose loss caused an error; None if there is none."""
-    named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
-    if not named:
-        return None
-    gone = [index for index in cluster.others if not is_reachable(cluster.addresses[index])]
-    time.sleep(GRACE_SECONDS)
-    names = ", ".join(cluster.name(index) for index in gone or sorted(named))
-    return UserError(
-        f"{names}: has ended or cannot be reached; resume training from its last checkpoint"
-    )
+    except (RuntimeError, *LOST) as error:
+        named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))}
+        if cluster is None or not named - {cluster.index}:
+            raise
+        gone = [index for index in cluster.others if not is_reachable(cluster.addresses[index])]
+        time.sleep(GRACE_SECONDS)
+        names = ", ".join(cluster.name(i) for i in gone or sorted(named - {cluster.index}))
+        problem = "has ended or cannot be reached; resume training from its last checkpoint"
+        raise UserError(f"{names}: {problem}") from None

@@ -56,7 +56,7 @@ class Devices(Strategy):
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
         name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
-        with lost_workers(self.replicas):
+        with lost_workers(self.replicas and self.replicas.cluster):
             yield name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
@@ -224,7 +224,7 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
         raise UserError(
             f"training.devices = {devices}: should be 1 for each of several CPU workers"
         )
-    # If TensorFlow is already initialized, it refuses. The number of its devices is checked later.
+    # It refuses if TensorFlow is already initialized; the number of devices is checked later.
     with suppress(RuntimeError):
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
@@ -238,15 +238,8 @@ def _check_devices(kind: str, devices: int) -> None:
     After another number it would wait forever, or fail at the first sum.
     """
     global _used_together
-    found = len(tf.config.list_logical_devices(kind))
-    if found < devices:
-        raise UserError(
-            f"training.devices = {devices}: TensorFlow was used before in this process, with {found}; "
-            "should be the first thing that uses it"
-        )
-    if _used_together not in (None, devices):
-        raise UserError(
-            f"training.devices = {devices}: an earlier run of this process had {_used_together}; "
-            "start another process"
-        )
+    found, used = len(tf.config.list_logical_devices(kind)), _used_together or devices
+    if found < devices or used != devices:
+        problem = f"this process has used TensorFlow with {min(found, used)}; start another one"
+        raise UserError(f"training.devices = {devices}: {problem}")
     _used_together = devices if devices > 1 else _used_together

@@ -73,9 +73,8 @@ class LossBreakdown:
         size = self._by_group.shape[1]
         self._by_group[0] += np.bincount(groups, (losses * weights).ravel(), size)
         self._by_group[1] += np.bincount(groups, weights.ravel(), size)
-        passages = {1: _windows, 2: _answers, 3: _sentences}[
-            1 if isinstance(inputs, np.ndarray) else len(inputs)
-        ]
+        number = 1 if isinstance(inputs, np.ndarray) else len(inputs)
+        passages = {1: _windows, 2: _answers, 3: _sentences}[number]
         found = list(passages(inputs, targets, weights, losses))
         self._hardest = sorted([*self._hardest, *found], key=lambda each: -each.loss)[:PASSAGES]
         self._easiest = sorted([*self._easiest, *found], key=lambda each: each.loss)[:PASSAGES]

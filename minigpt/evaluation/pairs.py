@@ -80,10 +80,8 @@ class PairEvaluator:
     def _exact(self) -> bool:
         """Whether decoding returns the original targets."""
         unknown = self.tokenizer.unknown_id
-        known = unknown is None or all(
-            unknown not in self.pairs.target(index) for index in self.indices
-        )
-        return self.tokenizer.lossless and known
+        known = (unknown is None or unknown not in self.pairs.target(i) for i in self.indices)
+        return self.tokenizer.lossless and all(known)
 
     def bits_per_byte(self, loss: float) -> float | None:
         """Converts nats per token to bits per byte of the targets; None if the tokenizer lost text."""
@@ -94,9 +92,8 @@ class PairEvaluator:
     ) -> list[str]:
         """Returns the model's translations of the sources of some pairs."""
         sources = [self.pairs.source(index) for index in indices]
-        max_len = self.model.max_len
-        found = self.translate(sources, max_len, beams, length_penalty)
-        return [self.tokenizer.decode(ids) for ids in found]
+        found = self.translate(sources, self.model.max_len, beams, length_penalty)
+        return list(map(self.tokenizer.decode, found))
 
     def references(self, indices: np.ndarray) -> list[str]:
         """Returns the targets of some pairs."""
@@ -109,24 +106,19 @@ class PairEvaluator:
     def bleu(
         self, beams: int = 1, length_penalty: float = 1.0, max_pairs: int | None = None
     ) -> float | None:
-        """Returns the BLEU of the first `max_pairs` pairs, or of all; see `PairEvaluation`."""
+        """Returns the BLEU of the first `max_pairs` pairs, or of all; see `PairEvaluation`.
+
+        It is corpus BLEU with sacrebleu's defaults (Post 2018): cased, tokenizer "13a", one reference.
+        """
         if not self._exact:
             return None
+        # Imported here because not every evaluation needs it.
+        import sacrebleu
+
         indices = self.indices[:max_pairs]
-        return bleu(self.translations(indices, beams, length_penalty), self.references(indices))
-
-
-def bleu(translations: list[str], references: list[str]) -> float:
-    """Returns corpus BLEU with sacrebleu's defaults (Post 2018): cased, tokenizer "13a", one reference.
-
-    Returns:
-      0 to 100.
-    """
-    # Imported here because not every evaluation needs it.
-    import sacrebleu
-
-    # force=True: sacrebleu would warn that sentences ending in " ." look tokenized.
-    return sacrebleu.corpus_bleu(translations, [references], force=True).score
+        found = self.translations(indices, beams, length_penalty)
+        # force=True: sacrebleu would warn that sentences ending in " ." look tokenized.
+        return sacrebleu.corpus_bleu(found, [self.references(indices)], force=True).score
 
 
 def evaluate_pairs(
@@ -143,21 +135,13 @@ def evaluate_pairs(
     Raises:
       UserError: no pair is short enough for the model.
     """
-    evaluator = PairEvaluator(model, tokenizer, pairs, batch_size, translate)
+    found = PairEvaluator(model, tokenizer, pairs, batch_size, translate)
     if message := skipped_pairs_message(pairs, tokenizer):
         LOGGER.warning(message)
-    loss = evaluator.loss()
-    return PairEvaluation(
-        loss=loss,
-        perplexity=perplexity(loss),
-        bits_per_byte=evaluator.bits_per_byte(loss),
-        bleu=evaluator.bleu(beams, length_penalty),
-        beams=beams,
-        length_penalty=length_penalty,
-        pairs=len(evaluator.indices),
-        tokens=evaluator.tokens,
-        bytes=evaluator.bytes,
-    )
+    loss = found.loss()
+    bleu = found.bleu(beams, length_penalty)
+    scores = loss, perplexity(loss), found.bits_per_byte(loss), bleu, beams, length_penalty
+    return PairEvaluation(*scores, len(found.indices), found.tokens, found.bytes)
 
 
 def skipped_pairs_message(pairs: Pairs, tokenizer: Tokenizer) -> str:

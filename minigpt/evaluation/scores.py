@@ -47,7 +47,7 @@ class PairEvaluation(_Scores):
     Attributes:
       loss, perplexity, bits_per_byte: as in `Evaluation`, of the target tokens and of the bytes of the
         targets.
-      bleu: BLEU of the translations against one reference each, 0 to 100; see `pairs.bleu`. None if
+      bleu: BLEU of the translations against one reference each, 0 to 100; see `PairEvaluator.bleu`. None if
         the tokenizer lost part of the references.
       beams: beam width of the translations; 1 is greedy.
       length_penalty: length penalty of the beam search.
@@ -65,21 +65,15 @@ class PairEvaluation(_Scores):
 
 
 def score(loss: float, part: Part, lossless: bool) -> Evaluation:
-    """Returns all scores that follow from a loss.
+    """Returns all scores that follow from a loss in nats per token.
 
     Args:
-      loss: nats per token.
       part: the text it was measured on.
       lossless: whether decoding returns the original text, apart from unknown tokens.
     """
     exact = lossless and part.unknown_tokens == 0 and part.bytes > 0
-    return Evaluation(
-        loss=loss,
-        perplexity=perplexity(loss),
-        bits_per_byte=bits_per_byte(loss, part.tokens, part.bytes) if exact else None,
-        tokens=part.tokens,
-        bytes=part.bytes,
-    )
+    bits = bits_per_byte(loss, part.tokens, part.bytes) if exact else None
+    return Evaluation(loss, perplexity(loss), bits, part.tokens, part.bytes)
 
 
 def perplexity(loss: float) -> float:
@@ -111,14 +105,11 @@ def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
 
 def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, float]:
     """Returns `baselines` of pairs, in nats per target token of the pairs that are not too long."""
-    counts = [
-        np.bincount(
-            np.concatenate([pairs.target(index) for index in np.flatnonzero(pairs.fits)]),
-            minlength=vocab_size,
-        )
-        for pairs in (train, val)
-    ]
-    return count_baselines(counts[1], counts[0])
+    counts = []
+    for pairs in (val, train):
+        targets = [pairs.target(index) for index in np.flatnonzero(pairs.fits)]
+        counts.append(np.bincount(np.concatenate(targets), minlength=vocab_size))
+    return count_baselines(*counts)
 
 
 def count_baselines(held_out: np.ndarray, train: np.ndarray) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.corpus.dialogue_batches import PackedDialogues
+from minigpt.corpus.dialogues import PackedDialogues
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, bits_per_byte, perplexity
 from minigpt.models import GPT, EncoderDecoder
@@ -141,14 +141,7 @@ def evaluate_dialogues(
     dialogues: PackedDialogues,
     record: Record | None = None,
 ) -> Evaluation:
-    """Returns the scores of a model on the targets of dialogues that have a weight.
-
-    Args:
-      evaluator: that of the model.
-      tokenizer: the tokenizer of the dialogues.
-      dialogues: the dialogues.
-      record: called with each batch and the losses of its targets.
-    """
+    """Returns the scores of a model on the targets with a weight; `record` as in `Evaluator.loss`."""
     loss = evaluator.loss_of(dialogues.once(evaluator.batch_size), record)
     counts = dialogues.target_counts(tokenizer.vocab_size)
     sizes = np.array([len(piece) for piece in tokenizer.pieces])

@@ -132,7 +132,7 @@ class BaseTextModel(ModelWithTokenizer):
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts), num_samples)
         checked, controls = self._checked(max_new_tokens, settings)
-        encoded = [self._prompt(prompt) for prompt in prompts]
+        encoded = [Prompt(prompt, self.tokenizer.encode(prompt)) for prompt in prompts]
         samples = self._samples(encoded, seeds, checked, int(num_samples), controls)
         self._warn_of_unknown(prompts, stacklevel=4)  # Where `generate` or `samples` is called.
         return samples
@@ -151,7 +151,8 @@ class BaseTextModel(ModelWithTokenizer):
         check_prompt(prompt)
         (seed,) = seeds_of(seed, 1)
         checked, controls = self._checked(max_new_tokens, settings)
-        pieces = self._pieces(self._prompt(prompt), seed, checked, controls)
+        encoded = Prompt(prompt, self.tokenizer.encode(prompt))
+        pieces = self._pieces(encoded, seed, checked, controls)
         self._warn_of_unknown([prompt], stacklevel=3)
         return pieces
 
@@ -191,9 +192,6 @@ class BaseTextModel(ModelWithTokenizer):
             max_new_tokens = self.max_len - len(prompt.ids)
         checked, controls = self._checked(max_new_tokens, settings)
         return self._pieces(prompt, seed, checked, controls)
-
-    def _prompt(self, text: str) -> Prompt:
-        return Prompt(text, self.tokenizer.encode(text))
 
     def logits(self, token_ids: Any) -> np.ndarray:
         """Scores the token after each one: int[B, T], T ≤ max_len → float32[B, T, V].
@@ -260,9 +258,7 @@ class BaseTextModel(ModelWithTokenizer):
             settings = replace(sampling, max_new_tokens=max_new_tokens)
         else:
             settings = settings_of({"max_new_tokens": max_new_tokens, **given})
-        problem = f"should be an id from 0 to {self.vocab_size - 1}"
-        if wrong := [token for token in settings.banned_tokens if token >= self.vocab_size]:
-            raise UserError(*(ArgumentProblem("banned_tokens", w, problem) for w in wrong))
+        self.tokenizer.check_banned(settings.banned_tokens)
         self._check(settings)
         return settings, controls
 
@@ -322,7 +318,6 @@ class BaseTranslationModel(ModelWithTokenizer):
         limit = self.max_len if max_new_tokens is None else max_new_tokens
         settings_of({"beams": beams, "length_penalty": length_penalty, "max_new_tokens": limit})
         limit = min(limit, self.max_len)
-        self._check_beams(beams)
         texts = as_texts("texts", texts)
         sources = self._sources(texts)
         for index, source in enumerate(sources):
@@ -350,14 +345,11 @@ class BaseTranslationModel(ModelWithTokenizer):
         encoded = self.tokenizer.encode_many([text.strip(WHITE_SPACE) for text in texts])
         return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
 
-    def _check_beams(self, beams: int) -> None:
-        """Raises a `UserError` if the model does not have as many beams."""
-
     @abc.abstractmethod
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
     ) -> Sequence[Sequence[int] | np.ndarray]:
-        """Returns the token ids of each translation, without end tokens.
+        """Returns the token ids of each translation, without end tokens; refuses beams that it lacks.
 
         `sources` are int32[S] each, end token included, 2 ≤ S ≤ max_len; 0 ≤ max_new_tokens ≤ max_len.
         """

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from minigpt.corpus.dialogue_batches import PackedDialogues
-from minigpt.corpus.dialogues import Dialogues, encode_documents
-from minigpt.corpus.id_files import SUFFIXES, read_ids
+from minigpt.corpus.dialogues import Dialogues, PackedDialogues, encode_documents
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import PairFiles, TextFiles
-from minigpt.corpus.token_ids import Part, encode_texts
+from minigpt.corpus.token_ids import SUFFIXES, Part, encode_texts, read_ids
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.run import Run, as_run, open_run_corpus

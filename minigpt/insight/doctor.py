@@ -65,12 +65,8 @@ def diverging(history: History) -> Verdict | None:
     learned = reference - lowest
     if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
         return None
-    return Verdict(
-        "diverging",
-        f"The training loss was {lowest:.3f} nats per token around step {at:,} and is {last:.3f} at the "
-        "end.",
-        action,
-    )
+    evidence = f"The training loss was {lowest:.3f} nats per token around step {at:,}"
+    return Verdict("diverging", f"{evidence} and is {last:.3f} at the end.", action)
 
 
 def not_learning(history: History) -> Verdict | None:
@@ -99,16 +95,13 @@ def too_short(history: History) -> Verdict | None:
     if not is_falling(history) or has_memorized(history):
         return None
     name, loss = judged_loss(history)
-    if not last_gain(history) > min(
-        STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss
-    ):
+    least = min(STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss)
+    if not last_gain(history) > least:
         return None
-    return Verdict(
-        "too_short",
-        f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss is {loss:.3f} "
-        "nats per token.",
-        _longer(history),
+    evidence = (
+        f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss is "
     )
+    return Verdict("too_short", f"{evidence}{loss:.3f} nats per token.", _longer(history))
 
 
 def below_ngram(history: History) -> Verdict | None:

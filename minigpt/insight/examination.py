@@ -12,7 +12,7 @@ import minigpt
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError, failure
-from minigpt.insight.baselines import (
+from minigpt.evaluation.baselines import (
     MOST_READ,
     bigram_baseline,
     held_out_likeness,
@@ -71,8 +71,7 @@ def measurements(
 
     Args:
       run, corpus, config: the run, its text and its settings.
-      epoch: the number of epochs that have ended.
-      is_finished: whether training has ended.
+      epoch, is_finished: how many epochs have ended, and whether training has.
       tokens: how many are drawn to measure memorization, from each state.
     """
 
@@ -201,7 +200,6 @@ class Reporter(Hook):
 
     Args:
       command: how the user calls minigpt, for the suggested commands.
-
     Attributes:
       seconds: time spent here, in this process.
     """

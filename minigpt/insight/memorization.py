@@ -33,17 +33,13 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 class Draw:
-    """A text with or without a prompt before it, in the bytes of its tokens.
+    """A text after a prompt or other tokens, in the bytes of its tokens.
 
-    Args:
-      token_bytes: the bytes of the tokens.
-      prompt_ids, ids: integers[P] and [T], the tokens before the text and those of the text.
-      prompt: the prompt; "" for held-out text.
-      text: what follows it; "" for held-out text.
     Attributes:
-      data: uint8[N], the bytes of the prompt and the text.
+      data: uint8[N], the bytes of what is before, and of the text.
       begin: where the text begins in `data`.
       last_bytes: int64[T], the last byte of each token of the text; end tokens are left out.
+      prompt, text: the prompt and its continuation; "" for held-out text.
     """
 
     def __init__(
@@ -71,14 +67,9 @@ def draw_samples(
 
     Of four samples, two continue the beginning of a held-out text, one continues a prompt of the run, and
     one has no prompt. Sample n has the seed n. Temperature, filters, penalty and bans are those of the run;
-    there are no stop strings and no beams. If sampling is greedy, every prompt is continued once.
+    there are no stop strings and no beams. If sampling is greedy, every prompt is continued once. There may
+    be fewer tokens if the model ends its texts early.
 
-    Args:
-      model: a `PortableTextModel` or a `TextModel`.
-      token_bytes: the bytes of its tokens.
-      held_out: the held-out ids, integers[n].
-      sampling: the settings of the run.
-      tokens: the number of tokens to draw; there may be fewer if the model ends its texts early.
     Yields:
       a sample and a held-out text.
     """
@@ -126,11 +117,8 @@ def _first_document(ids: np.ndarray, tokenizer: Tokenizer) -> str:
 
 
 def open_state(run: Run, state: str) -> tuple[Any, int | None, int | None]:
-    """Opens a model of a run.
+    """Opens the "best" model of a run by validation loss, or the "last", of the newest checkpoint.
 
-    Args:
-      run: the run.
-      state: "best" by validation loss, or "last": the newest checkpoint.
     Returns:
       The model, and the epoch and the step of its state; None if they are not known.
     Raises:

@@ -10,7 +10,7 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
-from minigpt.training.messages import parameters_by_part, summary_lines, training_seconds
+from minigpt.training.messages import in_lines, parameters_by_part, summary, training_seconds
 from minigpt.training.pipeline import build_task, initial_model
 from minigpt.training.start import new_training
 from minigpt.training.strategy import Strategy, enough_memory
@@ -35,7 +35,7 @@ class Plan:
 
     def in_words(self) -> str:
         """Returns one line per subject."""
-        return "\n".join(f"{name:<12}{line}" for name, line in self.lines.items())
+        return in_lines(self.lines)
 
 
 def plan(
@@ -72,7 +72,7 @@ def plan(
     memory = sum(training_bytes(task.config, tokenizer.vocab_size))
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
-    lines = summary_lines(task, model, device, seconds) | {
+    lines = summary(task, model, device, seconds) | {
         "Memory": f"at least {memory / 1e6:,.0f} MB for weights, gradients, optimizer and a batch"
     }
     limit = 60 * training.max_minutes if training.max_minutes else None

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from minigpt.config import Config
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.analysis import State
-from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
@@ -92,7 +91,7 @@ def _summary(path: Path) -> RunSummary:
     return replace(
         summary,
         text=_text(config) if run.corpus_file.is_file() else None,
-        parameters=run.facts.get("parameters") or count_parameters(run.checkpoints_folder),
+        parameters=run.facts.get("parameters"),
         epochs=sum(isinstance(record["epoch"], int) for record in records),
         val_loss=number(best.get("val_loss")),
         bits_per_byte=number(best.get("val_bits_per_byte")),

@@ -1,22 +1,6 @@
 """Finds what is suspicious about a training text: copies, repetition, wrong encodings, boilerplate.
 
-The thresholds leave a margin to good texts. Measured on tiny Shakespeare, 25,000 reviews of IMDB, the
-bundled stories, 45,001 English-German pairs, the source code of the Python standard library and of seven
-packages, the Debian handbook in 16 languages, manuals of Debian, Vim and Perl, and 130 collections of
-quotations and poems in four languages:
-
-    measure                                       threshold   good texts
-    documents that are copies                     15%         at most 7%
-    one line's share of the text                  15%         at most 13.5%, an attribution; prose 1%
-    paragraphs that are copies                    15%         at most 4%; licenses of Debian packages 50%
-    passages that are copies                      45%         at most 28%; licenses of Debian packages 41%
-    U+FFFD, per million characters                100         at most 8
-    mojibake, per million characters              300         at most 35; one with real mojibake 161
-    control characters, per million characters    300         at most 54
-    HTML's share of the text                      5%          at most 3%
-
-Also found, correctly: documents under several names (manual pages), quotations of one author with the name
-below each.
+docs/doctor.md lists the thresholds, EXPERIMENTS.md how far good texts are below them.
 """
 
 import re
@@ -28,7 +12,7 @@ import numpy as np
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
-from minigpt.insight.baselines import spread_parts
+from minigpt.evaluation.baselines import spread_parts
 from minigpt.insight.verbatim import passage_hashes
 from minigpt.runs.analysis import Finding
 
@@ -66,36 +50,26 @@ _TAG = re.compile(
 _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
 
 
-MAX_DUPLICATES = 0.15
-MAX_LINE_SHARE = 0.15
-MAX_COPIED_PARAGRAPHS = 0.15
+# Thresholds: shares of the text, and numbers per million characters.
+MAX_DUPLICATES = MAX_LINE_SHARE = MAX_COPIED_PARAGRAPHS = 0.15
 MAX_COPIED_PASSAGES = 0.45
-MAX_REPLACEMENT = 100.0
-MAX_MOJIBAKE = 300.0
-MAX_CONTROL = 300.0
+MAX_REPLACEMENT, MAX_MOJIBAKE, MAX_CONTROL = 100.0, 300.0, 300.0
 MAX_HTML = 0.05
-
 # Fewer may be quoted on purpose, in any text.
 _MIN_COUNT = 10
-# Shorter documents are sentences, which people repeat.
-_MIN_DOCUMENT_BYTES = 40
+# Shorter documents, and shorter paragraphs, are sentences and headings, which people repeat.
+_MIN_DOCUMENT_BYTES = _PARAGRAPH_CHARACTERS = 40
 # A repetition shows only in a text that is longer than a few lines.
 _MIN_BYTES = 1000
 _SHOWN_CHARACTERS = 60
 _PASSAGE_BYTES = 50
-# Shorter paragraphs are sentences and headings, which people repeat.
-_PARAGRAPH_CHARACTERS = 40
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 # Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None". They count only if
 # they make up a large part of the text.
 _LINE_CHARACTERS, _SHORT_LINE_SHARE = 20, 0.3
 
-
-# Decoding a million tokens takes 0.2 to 0.5 s.
-MAX_TOKENS = 1_000_000
-MAX_BYTES = 2_000_000
-# Each document takes an additional 15 microseconds.
-MAX_DOCUMENTS = 20_000
+# Decoding a million tokens takes 0.2 to 0.5 s. Each document takes an additional 15 microseconds.
+MAX_TOKENS, MAX_BYTES, MAX_DOCUMENTS = 1_000_000, 2_000_000, 20_000
 # A longer text is sampled in this many blocks, at equal distances.
 BLOCKS = 16
 
@@ -103,23 +77,14 @@ BLOCKS = 16
 def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[str]:
     """Returns documents and parts of documents: the training text, or blocks spread evenly over it.
 
-    The first block begins with the text, the last one ends with it. The same corpus gives the same
-    sample. For pairs, each source and each target is a document.
-
-    Args:
-      corpus: the token ids.
-      max_bytes: the approximate size of the sample. It has at most `MAX_TOKENS` tokens and about
-        `MAX_DOCUMENTS` documents.
+    The first block begins with the text, the last one ends with it. For pairs, each source and each target
+    is a document. The sample has about `max_bytes`, at most `MAX_TOKENS` tokens and about `MAX_DOCUMENTS`
+    documents.
     """
-    part = corpus.train
-    tokens = int(
-        min(
-            MAX_TOKENS,
-            max_bytes * part.tokens / max(part.bytes, 1),
-            MAX_DOCUMENTS * part.tokens / max(part.documents, 1),
-        )
-    )
-    blocks = [np.asarray(part.ids)]
+    part, blocks = corpus.train, [np.asarray(corpus.train.ids)]
+    of_bytes = max_bytes * part.tokens / max(part.bytes, 1)
+    of_documents = MAX_DOCUMENTS * part.tokens / max(part.documents, 1)
+    tokens = int(min(MAX_TOKENS, of_bytes, of_documents))
     if part.tokens > tokens:
         blocks = spread_parts(part.ids, max(1, tokens // BLOCKS), BLOCKS)
     texts = [text for ids in blocks for text in decode_documents(ids, corpus.tokenizer)]
@@ -131,12 +96,8 @@ def check_text(corpus: Corpus, config: Config) -> list[Finding]:
     """Returns what is suspicious about the training text; [] for a good text.
 
     It reads a sample of at most 2 MB, which takes about half a second for any length. The number of
-    copies is that of the whole text. Damage to the encoding that is older than the tokenizer is found
-    only if the tokenizer keeps it: with `tokenizer.kind = "word"`, lines and control characters are lost.
-
-    Args:
-      corpus: the token ids.
-      config: the settings of the run.
+    copies is that of the whole text. Damage that the tokenizer does not keep is not found: with
+    `tokenizer.kind = "word"`, lines and control characters are lost.
     """
     copies = list(check_duplicates(corpus, isinstance(config.data, PairsConfig)))
     # Copies of documents are repeated text, too: that is one finding. Dialogues repeat short questions.
@@ -158,12 +119,7 @@ def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
 
 
 def check_sample(texts: list[str], repetition: bool = True) -> Iterator[Finding]:
-    """Checks a sample of a text.
-
-    Args:
-      texts: documents and parts of documents.
-      repetition: whether to look for repeated lines and passages.
-    """
+    """Checks documents and parts of documents, with or without looking for repetition."""
     data = "".join(texts).encode()
     sample = f"a sample of {len(data):,} bytes"
     # A repetition shows only in a text that is longer than a few lines.
@@ -262,19 +218,9 @@ def _has_words(line: str) -> bool:
 
 # Kind, what is found, how it is found, and how often it may occur in a million characters.
 _DAMAGE = (
-    (
-        "encoding",
-        "sequences per million characters are UTF-8 that was decoded with another encoding",
-        _MOJIBAKE,
-        MAX_MOJIBAKE,
-    ),
-    (
-        "encoding",
-        "U+FFFD characters per million characters replace bytes that could not be decoded",
-        _REPLACEMENT,
-        MAX_REPLACEMENT,
-    ),
-    ("control_characters", "characters per million are control characters", _CONTROL, MAX_CONTROL),
+    ("encoding", "sequences of UTF-8 decoded with another encoding", _MOJIBAKE, MAX_MOJIBAKE),
+    ("encoding", "U+FFFD for bytes that could not be decoded", _REPLACEMENT, MAX_REPLACEMENT),
+    ("control_characters", "control characters", _CONTROL, MAX_CONTROL),
 )
 
 
@@ -285,26 +231,17 @@ def _check_encoding(texts: list[str]) -> Iterator[Finding]:
         # What was read in another encoding contains control characters, too.
         if is_damaged and kind == "control_characters":
             continue
-        count, example = _occurrences(pattern, texts)
-        per_million = 1e6 * count / characters
-        if count >= _MIN_COUNT and per_million > most:
-            is_damaged = True
-            yield Finding(kind, f"{per_million:,.0f} {what}, for example {_shown(example)}.")
-
-
-def _occurrences(pattern: re.Pattern[str], texts: list[str]) -> tuple[int, str]:
-    """Returns how often a pattern occurs, and the first occurrence with the text around it."""
-    count, example = 0, ""
-    for text in texts:
         # Most passages are ASCII, in which only control characters can be found.
-        if text.isascii() and pattern in (_MOJIBAKE, _REPLACEMENT):
-            continue
-        for match in pattern.finditer(text):
-            count += 1
-            if count == 1:
-                start = max(0, match.start() - _CONTEXT_CHARACTERS)
-                example = text[start : match.end() + _CONTEXT_CHARACTERS]
-    return count, example
+        can_have = [t for t in texts if kind == "control_characters" or not t.isascii()]
+        found = [match for text in can_have for match in pattern.finditer(text)]
+        per_million = 1e6 * len(found) / characters
+        if len(found) >= _MIN_COUNT and per_million > most:
+            is_damaged = True
+            begin, end = found[0].span()
+            around = slice(max(0, begin - _CONTEXT_CHARACTERS), end + _CONTEXT_CHARACTERS)
+            example = _shown(found[0].string[around])
+            said = f"There are {per_million:,.0f} {what} per million characters"
+            yield Finding(kind, f"{said}, for example {example}.")
 
 
 def _check_boilerplate(texts: list[str], sample: str) -> Iterator[Finding]:

@@ -53,11 +53,7 @@ class TokenBytes:
         self._flat = np.frombuffer(b"".join(pieces), np.uint8)
 
     def join(self, ids: np.ndarray) -> np.ndarray:
-        """Returns the bytes of token ids, uint8[N].
-
-        Args:
-          ids: integers[T], with less than 2^31 bytes.
-        """
+        """Returns the bytes of token ids, uint8[N], of integers[T] with less than 2^31 bytes."""
         lengths = np.take(self._lengths, ids)
         firsts = np.cumsum(lengths, dtype=np.int32) - lengths
         index = np.repeat(np.take(self._starts, ids) - firsts, lengths)
@@ -88,7 +84,7 @@ def find_copies(training: Iterable[np.ndarray], texts: Sequence[np.ndarray]) -> 
       training: the bytes of the training text, uint8[n] at a time; see `TokenBytes.blocks`.
       texts: uint8[N] each, from `TokenBytes.join`. They are small.
     Returns:
-      for each text bool[N]: whether each of its bytes is in a verbatim passage.
+      bool[N] for each text: whether each byte is in a verbatim passage.
     """
     end = np.full(1, _SEPARATOR)
     marked = [np.append(np.where(text < _FIRST_MARK, text, _SEPARATOR), end) for text in texts]
@@ -141,7 +137,7 @@ def passage_hashes(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np
 
     Args:
       data: uint8[N].
-      begins, ends: integers[n], where the passages begin and end.
+      begins, ends: integers[n].
     Returns:
       uint64[n].
     """

@@ -9,8 +9,8 @@ from keras import ops
 from minigpt.config import TransformerConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.layers.dense import PackedGlorotUniform
-from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
-from minigpt.models.layers.norms import build_norm
+from minigpt.models.layers.transformer_block import DecoderBlock, EncoderBlock
+from minigpt.models.layers.variants import build_norm
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -7,8 +7,8 @@ import keras
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.layers.ngrams import NGramEmbedding
-from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.transformer_block import BLOCKS
+from minigpt.models.layers.variants import build_norm
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -89,10 +89,9 @@ class GPT(LanguageModel):
         return self.logits(self.latents(token_ids, training=training))
 
     def latents(self, token_ids: Any, /, training: bool | None = None) -> Any:
-        """Computes the input of the head: int32[B, T] → float[B, T, D].
+        """Computes the input of the head: int32[B, T], or a pair as for `call`, → float[B, T, D].
 
-        It is the output of the last block or, except with post-norm, of the final norm. The input may be a
-        pair, as for `call`.
+        It is the output of the last block or, except with post-norm, of the final norm.
         """
         starts = None
         if isinstance(token_ids, tuple | list):
@@ -142,11 +141,8 @@ class GPT(LanguageModel):
     def empty_caches(self, batch_size: Any, capacity: Any = None) -> list[Any]:
         """Returns the empty caches: the token ids that n-grams need, and the cache of each block.
 
-        The first is zeros[B, 1, capacity, 1], or an empty tuple without n-grams.
-
-        Args:
-          batch_size: B.
-          capacity: in tokens; the model's `max_len` if None.
+        The first is zeros[B, 1, capacity, 1], or an empty tuple without n-grams. `capacity` is in tokens;
+        the model's `max_len` if None.
         """
         capacity = self.max_len if capacity is None else capacity
         ids: Any = ()

@@ -34,7 +34,6 @@ def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
     outputs do not change at first.
 
     Args:
-      model: built.
       rank: inner width of the product.
       tokens: ids whose vectors are trained too, also those of the head.
     """
@@ -111,11 +110,9 @@ def mark_of(model: GPT) -> list[float]:
 
 
 def with_adapter(model: GPT, tokenizer: Tokenizer, folder: Path) -> tuple[GPT, Tokenizer]:
-    """Returns a copy of a model with an adapter, and its tokenizer.
+    """Returns a copy of a model with an adapter that was trained on it, and the adapter's tokenizer.
 
     Args:
-      model: the model on which the adapter was trained.
-      tokenizer: its tokenizer.
       folder: written by `minigpt export --adapter`.
     Raises:
       UserError: there is no such adapter, or it was trained on another model.

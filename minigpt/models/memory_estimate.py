@@ -5,7 +5,6 @@ import resource
 from pathlib import Path
 
 from minigpt.config import Config, GPTConfig, TransformerConfig
-from minigpt.errors import UserError
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 # Arrays of the size of the weights that an optimizer keeps.
@@ -64,14 +63,6 @@ def machine_bytes() -> int:
     return min(limits)
 
 
-def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
-    """Raises a `UserError` if the weights alone exceed the memory of this machine."""
-    size = 4 * matrix_weights(config, vocab_size)
-    if size > (available := machine_bytes()):
-        needs = f"the weights need {_gigabytes(size)}; this machine has {_gigabytes(available)}"
-        raise UserError(f"{_describe_sizes(config, vocab_size)}: {needs}")
-
-
 def needed_to_train(config: Config, vocab_size: int) -> str:
     """Returns a message with the estimate and the settings to lower."""
     state_bytes, batch_bytes = training_bytes(config, vocab_size)
@@ -80,15 +71,10 @@ def needed_to_train(config: Config, vocab_size: int) -> str:
     if batch_bytes > state_bytes:
         to_lower = f"training.batch_size = {training.batch_size} or training.sequence_length"
     return (
-        f"{_describe_sizes(model, vocab_size)}: weights, gradients and optimizer need at least "
-        f"{_gigabytes(state_bytes)}, a batch {_gigabytes(batch_bytes)}; this machine has "
-        f"{_gigabytes(machine_bytes())}; lower {to_lower}"
+        f"model.embed_dim = {model.embed_dim}, num_layers = {model.num_layers}, vocabulary of "
+        f"{vocab_size:,}: weights, gradients and optimizer need at least {_gigabytes(state_bytes)}, a "
+        f"batch {_gigabytes(batch_bytes)}; this machine has {_gigabytes(machine_bytes())}; lower {to_lower}"
     )
-
-
-def _describe_sizes(config: TransformerConfig, vocab_size: int) -> str:
-    sizes = f"model.embed_dim = {config.embed_dim}, num_layers = {config.num_layers}"
-    return f"{sizes}, vocabulary of {vocab_size:,}"
 
 
 def _gigabytes(size: int) -> str:

@@ -33,11 +33,6 @@ def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
         assign(variables, group_of(arrays, group))
 
 
-def restore_metrics(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restores the metrics only: the means of the unfinished epoch."""
-    assign(model.metrics_variables, group_of(arrays, METRICS))
-
-
 def group_of(arrays: Mapping[str, np.ndarray], group: str = WEIGHTS) -> list[np.ndarray]:
     """Returns the arrays of a group in their order; by default the values of `model.weights`."""
     return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]

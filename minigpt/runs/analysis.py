@@ -185,7 +185,7 @@ class Analysis:
         text has them.
       passages: those of the held-out text with the highest and the lowest losses.
       memorization: what was measured of the samples of the best and of the last state.
-      held_out: see `insight.baselines.held_out_likeness`; empty if the texts are too short to tell.
+      held_out: see `evaluation.baselines.held_out_likeness`; empty if the texts are too short to tell.
       text: what was found in the training text; None if it was not examined.
       verdicts: those of the doctor; None if nothing was examined.
     """

@@ -10,7 +10,6 @@ A checkpoint contains names, arrays and JSON only. Reading one runs no code from
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -21,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from minigpt.notices import LOGGER
@@ -178,18 +177,6 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
     if is_replacement:
         LOGGER.warning("%s: used instead", checkpoint.path)
     return checkpoint
-
-
-def count_parameters(folder: Path) -> int | None:
-    """Counts the weights in the newest checkpoint, without reading them; None if there is none to count."""
-    try:
-        newest = checkpoint_paths(folder)[-1]
-        with safe_open(newest / STATE, framework="np") as state:
-            names = state.keys()
-            weights = [state.get_slice(name) for name in names if name.startswith("weights/")]
-            return sum(math.prod(weight.get_shape()) for weight in weights)
-    except (IndexError, OSError, SafetensorError):
-        return None
 
 
 def _read_undamaged(path: Path) -> Checkpoint | None:

@@ -116,9 +116,8 @@ class Run:
                 if corpus is not None:
                     (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
                 if facts is not None:
-                    (unfinished / "facts.json").write_text(
-                        facts.model_dump_json(indent=2) + "\n", encoding="utf-8"
-                    )
+                    text = facts.model_dump_json(indent=2) + "\n"
+                    (unfinished / "facts.json").write_text(text, encoding="utf-8")
                 tokenizer.save(unfinished / "tokenizer")
                 if model is not None:
                     model.save(unfinished / "model.keras")
@@ -128,22 +127,16 @@ class Run:
 
     @classmethod
     def create_numbered(
-        cls,
-        name: str,
-        config: Config,
-        tokenizer: Tokenizer,
-        corpus: dict[str, Any],
-        folder: Path = Path("runs"),
-        facts: Facts | None = None,
+        cls, name: str, *content: Any, folder: Path = Path("runs"), **rest: Any
     ) -> "Run":
-        """Creates `folder/NAME-N` as `create` does, with the first free number N.
+        """Creates `folder/NAME-N` with the first free number N; the other arguments are those of `create`.
 
         If several processes call this at the same time, each gets its own directory.
         """
         while True:
             path = new_run_path(name, folder)
             try:
-                return cls.create(path, config, tokenizer, corpus, facts=facts)
+                return cls.create(path, *content, **rest)
             except UserError:
                 # Otherwise another process has created it in the meantime.
                 if not os.path.lexists(path):
@@ -208,12 +201,10 @@ class Run:
         # These import TensorFlow.
         from minigpt.models import build_model
         from minigpt.models.lora import merged_weights
-        from minigpt.models.memory_estimate import check_model_fits
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
         config, tokenizer = self.config, self.load_tokenizer()
-        check_model_fits(config.model, tokenizer.vocab_size)
         model = build_model(config.model, tokenizer.vocab_size, config.training.precision)
         if checkpoint is None:
             # Only the weights are read: the file may come from someone else and describe other layers.

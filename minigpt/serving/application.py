@@ -3,9 +3,11 @@
 import asyncio
 import base64
 import secrets
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from operator import methodcaller
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,6 +22,7 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import minigpt
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.serving.bodies import (
@@ -31,13 +34,48 @@ from minigpt.serving.bodies import (
     problem,
     read_body,
 )
-from minigpt.serving.completions import Completion, read_chat, read_completion, results_of
-from minigpt.serving.generation import TextPart
-from minigpt.serving.scheduler import Computation, Scheduler
-from minigpt.serving.served_model import ServedModel, ServedPage, token_ids
+from minigpt.serving.completions import (
+    Completion,
+    ServedModel,
+    read_chat,
+    read_completion,
+    results_of,
+    token_ids,
+)
+from minigpt.serving.scheduler import Computation, Scheduler, TextPart
 from minigpt.serving.server import EVENT_STREAM
+from minigpt.targets.html.file_page import write_file_page
 
 T = TypeVar("T")
+
+
+class ServedPage:
+    """The page of a portable file or of its run, written into a folder when it is first asked for."""
+
+    def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
+        self._file, self._run, self._folder = file, run, folder
+        self._lock = threading.Lock()
+
+    def written(self) -> Path:
+        """Returns the file with the page.
+
+        Raises:
+          UserError, OSError: the run or the portable file is not there any more.
+        """
+        page = self._folder / "page" / "page.html"
+        with self._lock:
+            if not page.exists():
+                page.parent.mkdir(exist_ok=True)
+                unfinished = self._folder / "page.unfinished"
+                if self._run is None:
+                    write_file_page(self._file, unfinished)
+                else:
+                    # Importing this takes as long as starting the server.
+                    from minigpt.targets.html.model_page import write_page
+
+                    write_page(minigpt.Run(self._run), unfinished)
+                unfinished.rename(page)
+        return page
 
 
 class Server:

@@ -124,13 +124,8 @@ def verify_export(path: Path, run: "Run") -> dict[str, Any]:
 def certify(
     path: Path, source: ExportSource, target: Target, export: Opened | None = None
 ) -> dict[str, Any]:
-    """Compares an exported file or folder with the best model of a run.
+    """Compares an exported file or folder with the best model of a run; `export`, if it is open already.
 
-    Args:
-      path: the file or folder.
-      source: the run.
-      target: its format.
-      export: the exported model, if it is open already.
     Returns:
       The certificate, JSON values; see docs/certificates.md. "problems" lists what is outside the
       tolerance.

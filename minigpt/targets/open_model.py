@@ -152,8 +152,8 @@ class ModelSource:
     def portable_file(self, folder: Path) -> Path:
         """Returns the portable file of the model; writes it if a run has none that is current and whole.
 
-        Args:
-          folder: where to write it if it cannot be written into the run directory.
+        The file of a page, or of a run directory that cannot be written, is written into `folder`.
+
         Raises:
           UserError: the run has no model.
         """
@@ -161,18 +161,17 @@ class ModelSource:
             with self.path.open("rb") as content:
                 if content.read(4) == b"GGUF":
                     return self.path
-            file = folder / PORTABLE_FILE  # A page holds it.
-            self._portable.save(file)
-            return file
+            self._portable.save(folder / PORTABLE_FILE)
+            return folder / PORTABLE_FILE
         file = self.path / PORTABLE_FILE
-        if self._portable is None and is_current(self.path):
+        if self._portable is not None:
+            return file
+        if is_current(self.path):
             try:
                 _in_engine(file)
                 return file
             except UserError as error:
                 LOGGER.warning("%s; it is written again", error)
-        elif self._portable is not None:
-            return file
         # Importing the library that writes the file takes as long as everything else here.
         from minigpt.targets.gguf.run_file import write_run_file
 
@@ -189,12 +188,8 @@ def why_tensorflow(run: "Run", settings: Mapping[str, Any]) -> str | None:
     """Returns why TensorFlow has to run the model of a run with some settings; None if the engine can."""
     if problems := engine_problems(settings, ""):
         return "beam search" if problems[0].name == "beams" else problems[0].name
-    from minigpt.runs.checkpoints import count_parameters
-
-    if run.model_file.is_file():
-        size = run.model_file.stat().st_size
-    else:
-        size = 4 * (count_parameters(run.checkpoints_folder) or 0)
+    is_whole, parameters = run.model_file.is_file(), run.facts.get("parameters", 0)
+    size = run.model_file.stat().st_size if is_whole else 4 * parameters
     if size > LARGE_BYTES:
         return f"a model of {size / 1e6:,.0f} MB"
     if is_current(run.path):

@@ -25,13 +25,7 @@ def opened_keras(
     tokenizer: Tokenizer,
     packages: tuple[str, ...] = ("keras", "tensorflow"),
 ) -> Opened:
-    """Returns a model and its tokenizer in this process.
-
-    Args:
-      model: the model.
-      tokenizer: its tokenizer.
-      packages: what reads the format.
-    """
+    """Returns a model and its tokenizer in this process; `packages` read the format."""
 
     def encode(lines: Sequence[str]) -> list[list[int]]:
         return [ids.tolist() for ids in tokenizer.encode_many(list(lines))]

@@ -91,15 +91,11 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
         given = message if isinstance(message, Mapping) else {}
         role = "system" if given.get("role") == "developer" else given.get("role")
         content = _text(given.get("content"))
-        if content is None or role not in ROLES:
+        last = checked[-1]["role"] if checked else ""
+        if content is None or role not in ROLES or last not in _BEFORE[role]:
             raise UserError(
-                f"message {number}: should have a role (system, user or assistant) and content (text, or "
-                f"a list of parts of the type text): {reprlib.repr(message)}"
-            )
-        if (checked[-1]["role"] if checked else "") not in _BEFORE[role]:
-            raise UserError(
-                f"message {number}: role = {role!r}: should be a system message, if there is one, then "
-                "user and assistant in turn"
+                f"message {number}: should have content (text, or a list of parts of the type text) and a "
+                f"role: system, if there is one, then user and assistant in turn: {reprlib.repr(message)}"
             )
         checked.append({"role": role, "content": content})
     if not checked or checked[-1]["role"] != ends_with:

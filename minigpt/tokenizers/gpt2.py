@@ -3,7 +3,8 @@
 Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", section 2.2. The text is
 split into words by the pattern of the published encoder. Then neighbors among the UTF-8 bytes of a word
 are merged, in the order of the published list of merges. The tokenizers of Qwen2 and Qwen3 have another
-pattern and normalize the text first.
+pattern and normalize the text first. Added tokens, texts such as `<user>` that are one token wherever they
+occur, are found before, as the tokenizers package finds them.
 
 sentencepiece does the merging, as for `byte_pair`, on Latin-1 text, in which every character is one byte.
 """
@@ -12,10 +13,11 @@ import array
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import sentencepiece
@@ -25,15 +27,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer, checked, encode_chunks, read_checked_file
 from minigpt.tokenizers.byte_pair import merged
-from minigpt.tokenizers.splitting import (
-    CUT_AFTER,
-    AddedToken,
-    AddedTokens,
-    Splitting,
-    read_added_tokens,
-    word_pattern,
-)
-from minigpt.tokenizers.unicode_tables import nfc
+from minigpt.tokenizers.unicode_tables import nfc, one_of, one_outside, parse_ranges, ranges
 
 END_TOKEN = "<|endoftext|>"
 # The published files.
@@ -47,6 +41,79 @@ SEPARATOR = 0xFF
 NUL = "\u0100"
 _UNNAMED = "\u0101"
 START = "<|startoftext|>"
+
+Splitting = Literal["gpt2", "qwen2"]
+
+# As they are published. `word_pattern` and the graph have them in other terms.
+PATTERNS: dict[Splitting, str] = {
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+WHITE_SPACE = parse_ranges("9-D 20 85 A0 1680 2000-200A 2028-2029 202F 205F 3000")
+# A word ends at a match, however the text goes on.
+CUT_AFTER: dict[Splitting, re.Pattern[str]] = {
+    "gpt2": re.compile(r"\S(?=[ \n])"),
+    # Line breaks belong to signs before them.
+    "qwen2": re.compile(r"\S(?= )|[A-Za-z\u3400-\u9fff](?=\n)"),
+}
+# U+017F is a form of "s".
+CONTRACTIONS: dict[Splitting, str] = {
+    "gpt2": "'(?:[stmd]|re|ve|ll)",
+    "qwen2": "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])",
+}
+
+
+@functools.cache
+def word_pattern(splitting: Splitting) -> re.Pattern[str]:
+    """Returns a published pattern, which matches the words of a text one after the other.
+
+    Its classes of characters are those of TensorFlow's RE2, and the same in every version of Python.
+    """
+    letters = one_of(ranges("L"), "+")
+    signs = one_outside(ranges("L", "N") + WHITE_SPACE, "+")
+    inside = "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in WHITE_SPACE)
+    spaces = f"[{inside}]+(?![^{inside}])|[{inside}]+"
+    if splitting == "gpt2":
+        words = rf" ?{letters}| ?{one_of(ranges('N'), '+')}| ?{signs}"
+    else:
+        before = one_outside([*ranges("L", "N"), (0x0A, 0x0A), (0x0D, 0x0D)])
+        words = rf"{before}?{letters}|{one_of(ranges('N'))}| ?{signs}[\r\n]*|[{inside}]*[\r\n]+"
+    return re.compile(f"{CONTRACTIONS[splitting]}|{words}|{spaces}")
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A token and its flags, with the names of tokenizer.json.
+
+    Attributes:
+      id: its id.
+      content: its text, not empty.
+      single_word, lstrip, rstrip: False: `GPT2Tokenizer` finds a token wherever its text occurs.
+      normalized: whether it is searched for in the normalized text.
+      special: whether it is a special token. This does not change how text is encoded.
+    """
+
+    id: int
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+    special: bool = False
+
+
+def read_added_tokens(described: Any) -> list[AddedToken]:
+    """Reads entries of tokenizer.json, whose missing flags have their defaults; a ValueError if damaged."""
+    tokens = TypeAdapter(list[AddedToken]).validate_json(json.dumps(described), strict=True)
+    if not all(token.content and token.id >= 0 for token in tokens):
+        raise ValueError("an added token has no text or a negative id")
+    return tokens
+
+
+def alternatives(contents: Iterable[str]) -> str:
+    """Returns a pattern for one of several texts: the longest of those that begin at a character."""
+    return "|".join(map(re.escape, sorted(contents, key=len, reverse=True)))
 
 
 class GPT2Tokenizer(Tokenizer):
@@ -103,7 +170,13 @@ class GPT2Tokenizer(Tokenizer):
         if flagged := [t.content for t in added if t.single_word or t.lstrip or t.rstrip]:
             problem = "single_word, lstrip and rstrip should be false"
             raise UserError(f"tokenizer.json: the added token {flagged[0]!r}: {problem}")
-        self._added = AddedTokens(added, self.normalize)
+        as_they_are = {t.content: t.id for t in added if not t.normalized}
+        normalized = {self.normalize(t.content): t.id for t in added if t.normalized}
+        self._searches = [
+            (change, re.compile(f"({alternatives(ids)})"), ids)
+            for change, ids in ((str, as_they_are), (self.normalize, normalized))
+            if ids
+        ]
         # Normalization changes a text. The name of the end token gets lost too, but that ends a document.
         self.lossless = splitting == "gpt2"
         self.never_sampled_ids = tuple(
@@ -177,7 +250,7 @@ class GPT2Tokenizer(Tokenizer):
         if not self.added:
             return super().encode_many(texts)
         # Before they are cut: a cut could separate an added token from white space that belongs to it.
-        divided = [self._added.split(text) for text in checked(texts)]
+        divided = [self._divided(text) for text in checked(texts)]
         between = [part for parts in divided for part in parts if isinstance(part, str)]
         encoded = iter(super().encode_many(between))
         joined = []
@@ -188,6 +261,17 @@ class GPT2Tokenizer(Tokenizer):
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
         return super().encode_many(texts)
+
+    def _divided(self, text: str) -> list[str | int]:
+        """Returns the ids of the added tokens in a text, and the texts between them, in their order."""
+        parts: list[str | int] = [text]
+        for change, pattern, ids in self._searches:
+            split: Iterable[Any] = (
+                pattern.split(change(p)) if isinstance(p, str) else [p] for p in parts
+            )
+            # The text between two tokens is none.
+            parts = [ids.get(part, part) for found in split for part in found if part != ""]
+        return parts
 
     @property
     def end_name(self) -> str:

@@ -18,8 +18,15 @@ from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, FileTokenizer
-from minigpt.tokenizers.gpt2 import MAX_IDS, GPT2Tokenizer, added_bytes, byte_alphabet
-from minigpt.tokenizers.splitting import PATTERNS, Splitting, read_added_tokens
+from minigpt.tokenizers.gpt2 import (
+    MAX_IDS,
+    PATTERNS,
+    GPT2Tokenizer,
+    Splitting,
+    added_bytes,
+    byte_alphabet,
+    read_added_tokens,
+)
 
 NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 _BYTE = re.compile("<0x([0-9A-F]{2})>")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.tokenizers.chat_format import ChatFormat, Messages
 
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
@@ -53,6 +54,19 @@ class Vocabulary(abc.ABC):
     @property
     def vocab_size(self) -> int:
         return len(self.pieces)
+
+    def check_banned(self, ids: Sequence[int], name: str = "banned_tokens") -> None:
+        """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
+
+        Args:
+          ids: of tokens.
+          name: of the setting, for the message.
+        """
+        should = f"should be an id from 0 to {self.vocab_size - 1}"
+        if wrong := sorted(token for token in ids if token >= self.vocab_size):
+            raise UserError(*(ArgumentProblem(name, token, should) for token in wrong))
+        if ids and len({*ids, *self.never_sampled_ids}) == self.vocab_size:
+            raise UserError(f"{name}: bans all {self.vocab_size:,} tokens; should leave one")
 
     @abc.abstractmethod
     def encode(self, text: str) -> np.ndarray:

@@ -29,15 +29,8 @@ MIN_INTERVAL = 50
 class Checkpointing:
     """Saves everything that is needed to continue training as if it had not been interrupted.
 
-    A state is saved between two weight updates. A checkpoint guarantees that the lines of all its
-    updates and epochs are on disk.
-
-    Args:
-      run: the run that the checkpoints belong to.
-      config: the settings.
-      model: the model.
-      clock: counts the steps.
-      records: are written before a checkpoint. In later workers, which only count, nothing is.
+    A state is saved between two weight updates. The lines of all its updates and epochs are on disk before.
+    Later workers only count.
 
     Attributes:
       epoch: epochs that have ended.

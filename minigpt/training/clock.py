@@ -26,8 +26,7 @@ class StepLimits:
     """Which weight update is the last one, and what share of training is done.
 
     The learning rate follows `progress`. When the limit changes, the remaining part of the schedule is
-    stretched or shortened; the part that is done stays as it was. The list of changes suffices to
-    repeat the run without a clock.
+    stretched or shortened. The changes suffice to repeat the run without a clock.
 
     Args:
       total_steps: the total number of updates without any change.
@@ -77,7 +76,6 @@ class Clock:
       batches: batches that are done.
       timed: batches of this process that were timed, and their seconds without overhead. The first batch of
         an epoch, which may include compilation, is not timed.
-      limits: the number of updates.
       is_planned: whether the number of updates is known. With a time limit, it is at first only the most.
       epoch_step: the number of updates before this epoch.
     """

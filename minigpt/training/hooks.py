@@ -3,7 +3,7 @@
 This package imports none of them. `minigpt/app.py` passes them to `train`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -49,57 +49,43 @@ class Hook:
         """Called after training, with the best model."""
 
     def finished(self, run: Run, state: str) -> list[str]:
-        """Called last; returns lines to print.
-
-        Args:
-          run: the run.
-          state: "finished", "interrupted" or "failed".
-        """
+        """Called last; returns lines to print. `state` is "finished", "interrupted" or "failed"."""
         return []
 
 
 class Hooks:
-    """Calls hooks. The first failure of each is a warning of one line; later ones are ignored.
-
-    Args:
-      hooks: the hooks.
-    """
+    """Calls hooks. The first failure of each is a warning of one line; later ones are ignored."""
 
     def __init__(self, hooks: Sequence[Hook] = ()) -> None:
         self._hooks = list(hooks)
         self._failed: set[Hook] = set()
 
     def started(self, loop: "TrainingLoop") -> None:
-        self._hooks = [hook for hook in self._hooks if self._succeeds(hook, hook.started, loop)]
+        self._call("started", loop)
+        self._hooks = [hook for hook in self._hooks if hook not in self._failed]
 
     def step_ended(self, logs: dict[str, Any]) -> None:
-        for hook in self._hooks:
-            self._succeeds(hook, hook.step_ended, logs)
+        self._call("step_ended", logs)
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        for hook in self._hooks:
-            self._succeeds(hook, hook.epoch_ended, epoch, logs)
+        self._call("epoch_ended", epoch, logs)
 
     def evaluated(self, logs: dict[str, Any]) -> None:
-        for hook in self._hooks:
-            self._succeeds(hook, hook.evaluated, logs)
+        self._call("evaluated", logs)
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
-        for hook in self._hooks:
-            self._succeeds(hook, hook.best_ready, run, model)
+        self._call("best_ready", run, model)
 
     def finished(self, run: Run, state: str) -> list[str]:
-        lines: list[str] = []
-        for hook in self._hooks:
-            self._succeeds(hook, lambda hook=hook: lines.extend(hook.finished(run, state)))
-        return lines
+        return [line for lines in self._call("finished", run, state) for line in lines]
 
-    def _succeeds(self, hook: Hook, method: Callable[..., Any], *arguments: Any) -> bool:
-        try:
-            method(*arguments)
-        except Exception as error:
-            if hook not in self._failed:
-                LOGGER.warning("%s is not written: %s", hook.name, failure(error))
-            self._failed.add(hook)
-            return False
-        return True
+    def _call(self, method: str, *arguments: Any) -> list[Any]:
+        results = []
+        for hook in self._hooks:
+            try:
+                results.append(getattr(hook, method)(*arguments))
+            except Exception as error:
+                if hook not in self._failed:
+                    LOGGER.warning("%s is not written: %s", hook.name, failure(error))
+                self._failed.add(hook)
+        return results

@@ -35,14 +35,12 @@ class TrainingLoop:
       callbacks: Keras callbacks. They see one `fit` that begins in the first epoch that has not ended; the
         logs of each epoch have the scores. Their own state is not in checkpoints.
       console: where to print.
-      hooks: outputs that training does not need.
+      hooks: outputs that training does not need; each fails without ending training.
       strategy: computes the steps. If it is not the first of several processes, nothing is written.
 
     Attributes:
       clock: counts steps and seconds.
       checkpointing: counts epochs and batches, tracks the best state, and saves the state.
-      interrupt: receives Ctrl-C.
-      hooks: the hooks; each fails without ending training.
       ended_together: whether all processes have ended the loop at the same update.
     """
 

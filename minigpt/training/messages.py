@@ -3,7 +3,7 @@
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from typing import Any
@@ -50,22 +50,13 @@ def words() -> str:
     return WORDS.format(guide=guide)
 
 
-def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
-    """Returns the summary, one line per subject."""
-    lines = summary_lines(task, model, device, training_seconds(task, model))
-    return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
+def in_lines(summary: Mapping[str, str]) -> str:
+    """Returns a summary, one line per subject."""
+    return "\n".join(f"{name:<12}{line}" for name, line in summary.items())
 
 
-def summary_lines(
-    task: Task, model: GPT | EncoderDecoder, device: str, seconds: float
-) -> dict[str, str]:
-    """Returns the lines of the summary by subject.
-
-    Args:
-      task, model: what is trained.
-      device: the device's name.
-      seconds: see `training_seconds`.
-    """
+def summary(task: Task, model: GPT | EncoderDecoder, device: str, seconds: float) -> dict[str, str]:
+    """Returns what is trained, a line by subject; `seconds` are those of `training_seconds`."""
     lines = {"Device": device}
     if why := unused_gpu(task.config.training.device):
         lines["GPU"] = f"not used: {why}"

@@ -22,13 +22,7 @@ class Records:
     so that training that is resumed within an epoch needs no other state: readers subtract consecutive
     lines. The speed is that of the updates since the line before; null if none of them was timed.
 
-    To be used in a `with` statement, whose end writes the last lines.
-
-    Args:
-      run: the run.
-      model: the model.
-      clock: counts the steps.
-      writes: False in later workers, which write nothing.
+    To be used in a `with` statement, whose end writes the last lines. Later workers do not write.
     """
 
     def __init__(self, run: Run, model: keras.Model, clock: Clock, writes: bool = True) -> None:
@@ -74,11 +68,11 @@ class Records:
             append_lines(self.run.steps_file, lines)
 
     def add_scores(self, epoch: float, logs: dict[str, Any]) -> None:
-        """Writes a line after a validation.
+        """Writes a line after a validation: the training loss of the epoch so far, and the scores.
 
         Args:
           epoch: epochs that are done; a fraction within an epoch.
-          logs: the training loss of the epoch so far, and the scores.
+          logs: the losses and scores by name.
         """
         speed = self.clock.tokens_per_second
         line = {

@@ -80,12 +80,7 @@ class LocalUpdates:
             self.assign_add(accumulated, gradient)  # type: ignore[attr-defined]
 
     def run_update(self, update: Callable[[Any], None], gradients: Any) -> None:
-        """Makes an update.
-
-        Args:
-          update: clips gradients, decays the weights, and calls `update_variables`.
-          gradients: one for each variable.
-        """
+        """Calls `update` with the gradients: it clips them, decays weights, calls `update_variables`."""
         self._compiled(update)(gradients)
 
     def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
@@ -97,8 +92,7 @@ class LocalUpdates:
         """Returns a function that is compiled with XLA if updates are."""
         if not self.compiles_updates:
             return function
-        compiled: Callable[..., Any] = tf.function(function, jit_compile=True, autograph=False)
-        return compiled
+        return tf.function(function, jit_compile=True, autograph=False)
 
 
 class LocalDecay(LocalUpdates):
@@ -291,7 +285,7 @@ def build_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a configuration, built for `model`.
 
-    Its learning rate is only the peak; the callback `LearningRate` sets it before every update.
+    Its learning rate is only the peak; the training loop sets it before every update.
 
     Args:
       config: the settings.
@@ -299,14 +293,14 @@ def build_optimizer(
       muon: builds the optimizer `muon`.
       compiles_updates: whether an update is compiled with XLA separately, and not with the whole step.
     """
+    batches = config.accumulate_steps
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
         "weight_decay": config.weight_decay,
         "global_clipnorm": config.clip_norm,
-        "gradient_accumulation_steps": (
-            config.accumulate_steps if config.accumulate_steps > 1 else None
-        ),
+        "gradient_accumulation_steps": batches if batches > 1 else None,
     }
+    adam = {"beta_2": config.adam_beta_2, "epsilon": config.adam_epsilon}
     optimizer: keras.optimizers.Optimizer
     if config.optimizer == "sgd":
         optimizer = SGD(momentum=0.9, nesterov=True, **shared)
@@ -319,10 +313,9 @@ def build_optimizer(
             exclude_layers=["embedding", "head", "convolution"],
             **shared,
         )
-    elif config.optimizer == "adamw":
-        optimizer = AdamW(beta_2=config.adam_beta_2, epsilon=config.adam_epsilon, **shared)
     else:
-        optimizer = Adam(beta_2=config.adam_beta_2, epsilon=config.adam_epsilon, **shared)
+        kind = AdamW if config.optimizer == "adamw" else Adam
+        optimizer = kind(**adam, **shared)
     # No decay of gains and biases, as in GPT-2 (Loshchilov & Hutter 2019 decay all weights).
     optimizer.exclude_from_weight_decay(
         var_list=[v for v in model.trainable_variables if len(v.shape) < 2]

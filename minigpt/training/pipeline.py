@@ -95,7 +95,8 @@ def train(
         # Not before the text and all settings are known to be usable.
         for line in start.completed.in_words() if start.completed else ():
             show(console, line)
-        description = messages.summary(task, model, device)
+        seconds = messages.training_seconds(task, model)
+        description = messages.in_lines(messages.summary(task, model, device, seconds))
         facts = run_facts(task, model, device)
         stop_if_interrupted()
 
@@ -203,13 +204,7 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
 
 
 def run_facts(task: Task, model: GPT | EncoderDecoder, device: str) -> Facts:
-    """Returns the content of facts.json, which a run has before its first step.
-
-    Args:
-      task: corpus and baselines.
-      model: the model, perhaps with LoRA.
-      device: the device's name.
-    """
+    """Returns the content of facts.json, which a run has before its first step."""
     uniform, unigram = task.baselines
     return Facts(
         parameters=count_merged(model),
@@ -234,6 +229,6 @@ def _check_arguments(
         )
     if resume_from is not None:
         as_path("resume_from", resume_from)
-    if resume_from is not None and names_new_run:
-        message = "cannot be combined with `config` or `run`; the run has its own"
-        raise UserError(ArgumentProblem("resume_from", resume_from, message))
+        if names_new_run:
+            message = "cannot be combined with `config` or `run`; the run has its own"
+            raise UserError(ArgumentProblem("resume_from", resume_from, message))

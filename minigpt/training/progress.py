@@ -22,10 +22,8 @@ SECONDS_BETWEEN_SPEEDS = 1
 class Display:
     """Shows a progress bar on a terminal, one line that changes in a notebook, occasional lines elsewhere.
 
-    After each validation it shows a line with the scores. To be used in a `with` statement.
-
-    Attributes:
-      epoch: the number of the epoch, from 1.
+    After each validation it shows a line with the scores. To be used in a `with` statement. `epoch` is the
+    number of the epoch, from 1.
     """
 
     def __init__(self, console: Console, clock: Clock) -> None:

@@ -1,14 +1,13 @@
 """Samples after an epoch: continued prompts."""
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 import keras
 
 from minigpt.config.sampling import settings_of
-from minigpt.errors import UserError
 from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
@@ -134,7 +133,7 @@ class TextGenerator(keras.callbacks.Callback):
             self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
             if isinstance(self.tokenizer, GivenTokenizer):
                 self.tokenizer.fit_size(self._decoder.model.vocab_size)
-            check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
+            self.tokenizer.check_banned(self.sampling.banned_tokens)
             self._decoded_model = self.model
         return self._decoder
 
@@ -163,27 +162,6 @@ class TextGenerator(keras.callbacks.Callback):
             }
             for sample in samples
         ]
-
-
-def check_banned_tokens(
-    banned_tokens: Sequence[int], tokenizer: Vocabulary, name: str = "banned_tokens"
-) -> None:
-    """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
-
-    Args:
-      banned_tokens: token ids.
-      tokenizer: the tokenizer.
-      name: name of the setting, for the message.
-    """
-    vocab_size = tokenizer.vocab_size
-    if unknown := sorted(token for token in banned_tokens if token >= vocab_size):
-        raise UserError(
-            f"{name}: {', '.join(map(str, unknown))}: should be ids from 0 to {vocab_size - 1}"
-        )
-    if len({*banned_tokens, *tokenizer.never_sampled_ids}) == vocab_size:
-        raise UserError(
-            f"{name}: bans all {vocab_size:,} tokens of the vocabulary; should leave at least one"
-        )
 
 
 def _print(prompt: str, text: str) -> None:

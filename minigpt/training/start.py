@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,14 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import Text, read_text
+from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import (
-    BrokenCheckpointError,
     Checkpoint,
     newest_checkpoint,
-    read_checkpoint,
     remove_checkpoints,
 )
 from minigpt.runs.layout import (
@@ -263,8 +261,7 @@ def resumed_training(
     """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
-      path: the run directory.
-      overrides: changed settings, as for `train`.
+      path, overrides: the run directory and the changed settings, as for `train`.
       is_first: whether this process is the first of several workers, which alone locks the run.
     Raises:
       UserError: the run cannot be resumed, or a setting cannot change.
@@ -318,7 +315,7 @@ def settings_to_extend(
 
 
 def _newest_checkpoint(run: Run) -> Checkpoint | None:
-    """Returns the newest undamaged checkpoint, or None; removes its best epoch if that is lost."""
+    """Returns the newest undamaged checkpoint; None if there is none at all."""
     folder = run.checkpoints_folder
     found = newest_checkpoint(folder)
     if found is None and (broken := checkpoint_paths(folder)):
@@ -329,15 +326,6 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
     if found is None and run.model_file.exists():
         problem = "has a finished model and no checkpoint to resume from"
         raise run_error(run.path, f"{problem}; {START_FROM_IT}")
-    best = found and found.progress.best
-    # If there is a model.keras, it is the best model at the earlier end of training.
-    if found and best and best.checkpoint != found.path.name and not run.model_file.is_file():
-        path = folder / best.checkpoint
-        try:
-            read_checkpoint(path)
-        except BrokenCheckpointError as broken:
-            LOGGER.warning("%s: the best epoch so far was damaged and is ignored: %s", path, broken)
-            return replace(found, progress=found.progress.model_copy(update={"best": None}))
     return found
 
 

@@ -18,12 +18,7 @@ from minigpt.training.console import show
 
 
 class Interrupt:
-    """Notes the first Ctrl-C, SIGTERM or SIGHUP; a second signal has its usual effect.
-
-    To be used in a `with` statement.
-
-    Args:
-      console: where to print. It is silenced after SIGHUP, because the terminal is gone.
+    """Notes the first Ctrl-C, SIGTERM or SIGHUP of a `with` statement; a second one has its usual effect.
 
     Attributes:
       requested: whether a signal has arrived.

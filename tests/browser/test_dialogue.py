@@ -9,8 +9,7 @@ import minigpt
 from minigpt.models import build_model
 from minigpt.targets.html.file_page import write_file_page
 from minigpt.tokenizers.chat_format import ChatFormat
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.splitting import AddedToken
+from minigpt.tokenizers.gpt2 import AddedToken, GPT2Tokenizer
 from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import learn, look_at, set_value, wait_until_ready
 from tests.browser.tabs import Tab

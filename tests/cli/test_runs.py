@@ -61,4 +61,4 @@ def test_no_runs(folder):
     (folder / "none").mkdir()
     assert called("runs", "none", cwd=folder).stdout == "none: contains no runs\n"
     (line,) = refused("runs", "missing", cwd=folder)
-    assert line.startswith("minigpt: FOLDER missing: does not exist; ")
+    assert line.startswith("minigpt: FOLDER missing: ")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minigpt.corpus.dialogue_batches import PackedDialogues, pack
+from minigpt.corpus.dialogues import PackedDialogues, pack
 from minigpt.tokenizers.chat_format import ChatFormat
 
 END = 0

@@ -13,8 +13,8 @@ import zstandard
 
 from minigpt.corpus import rows
 from minigpt.corpus.dialogues import Dialogues
-from minigpt.corpus.id_files import IdFiles
 from minigpt.corpus.text_files import PairFiles, TextFiles
+from minigpt.corpus.token_ids import IdFiles
 from minigpt.errors import UserError
 
 ASKED = {"role": "user", "content": "q"}

@@ -49,7 +49,7 @@ def test_the_worker_that_does_not_answer_is_named(no_grace):
         error = tf.errors.UnavailableError(None, None, "target /job:worker/replica:0/task:1")
         with (
             pytest.raises(UserError, match=rf"^worker 2 \(127.0.0.1:{dead}\): has ended or cannot"),
-            lost_workers(replicas(addresses)),
+            lost_workers(Cluster(tuple(addresses), 0)),
         ):
             raise error
 

@@ -83,7 +83,7 @@ def test_another_number_of_devices_in_the_same_process(machine):
     set_up_replicas(TrainingConfig(devices=3), None)
     set_up_replicas(TrainingConfig(devices=1), None)
     set_up_replicas(TrainingConfig(devices=3), None)
-    with pytest.raises(UserError, match="devices = 2: an earlier run of this process had 3"):
+    with pytest.raises(UserError, match="devices = 2: this process has used TensorFlow with 3"):
         set_up_replicas(TrainingConfig(devices=2), None)
 
 
@@ -91,9 +91,7 @@ def test_tensorflow_was_used_before_with_fewer_devices(monkeypatch):
     """Nothing is replaced here: the other tests of this process have used its only CPU."""
     assert float(tf.constant(1.0) + 1) == 2
     monkeypatch.setattr(devices, "_used_together", None)
-    with pytest.raises(
-        UserError, match="devices = 2: TensorFlow was used before in this process, with 1"
-    ):
+    with pytest.raises(UserError, match="devices = 2: this process has used TensorFlow with 1"):
         set_up_replicas(TrainingConfig(devices=2), None)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minigpt.corpus.sources import python_library, stories
-from minigpt.insight.baselines import held_out_likeness
+from minigpt.evaluation.baselines import held_out_likeness
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.text_checks import BLOCKS, check_text
 from tests.insight.histories import history, saturating

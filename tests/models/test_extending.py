@@ -5,9 +5,8 @@ from typing import get_args
 import pytest
 
 from minigpt.config import GPTConfig
-from minigpt.models.layers.activations import ACTIVATIONS
-from minigpt.models.layers.positions import POSITIONS
 from minigpt.models.layers.transformer_block import BLOCKS
+from minigpt.models.layers.variants import ACTIVATIONS, POSITIONS
 from tests.extending import ExtendedPackage
 
 # Runs in the copy: each example is built, decoded with a cache, saved and reloaded; then all are trained.

@@ -29,7 +29,7 @@ def test_a_run_that_cannot_be_completed_leaves_nothing(tmp_path, tokenizer, monk
     path = tmp_path / "run"
     for create in (
         lambda: Run.create(path, load_config({}), tokenizer, CORPUS),
-        lambda: Run.create_numbered("run", load_config({}), tokenizer, CORPUS, tmp_path),
+        lambda: Run.create_numbered("run", load_config({}), tokenizer, CORPUS, folder=tmp_path),
     ):
         with pytest.raises(UserError, match=r"^run = '.*/run(-1)?': cannot be written: No space"):
             create()
@@ -44,7 +44,7 @@ def test_trainings_started_together_get_a_directory_each(tmp_path, tokenizer):
     def create():
         start.wait()
         try:
-            run = Run.create_numbered("a", load_config({}), tokenizer, CORPUS, tmp_path)
+            run = Run.create_numbered("a", load_config({}), tokenizer, CORPUS, folder=tmp_path)
             paths.append(run.path.name)
         except BaseException as error:
             errors.append(error)

@@ -7,6 +7,8 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
+from minigpt.targets.html.file_page import write_file_page
+from minigpt.targets.open_model import ModelSource
 
 
 def test_the_engine_runs_what_it_can(tiny_run, opened_without_xla):
@@ -38,6 +40,13 @@ def test_what_cannot_be_opened(tiny_run, tmp_path):
         minigpt.open_model(tiny_run.portable_file, beams=2)
     with pytest.raises(TypeError):
         minigpt.open_model(5)
+
+
+def test_the_file_in_a_page(tiny_run, tmp_path):
+    """Which the server needs, to write the page anew."""
+    write_file_page(tiny_run.portable_file, tmp_path / "page.html")
+    file = ModelSource(tmp_path / "page.html").portable_file(tmp_path)
+    assert file.read_bytes() == tiny_run.portable_file.read_bytes()
 
 
 WALK = """

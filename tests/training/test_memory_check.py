@@ -10,7 +10,6 @@ from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import build_model
 from minigpt.models.memory_estimate import (
-    check_model_fits,
     matrix_weights,
 )
 from tests.conftest import tiny_settings
@@ -47,8 +46,6 @@ def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path
     with pytest.raises(UserError, match=r"lower model.embed_dim = 16 or model.num_layers = 2$"):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(UserError, match=r"weights need 0\.\d GB; this machine has 0.0 GB"):
-        check_model_fits(load_config("default").model, 2048)
 
 
 @pytest.mark.parametrize(

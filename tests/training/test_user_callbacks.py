@@ -81,3 +81,19 @@ def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(tiny_file, tmp_p
 def test_what_is_not_a_list_of_callbacks_is_refused(callbacks, tmp_path):
     with pytest.raises(TypeError, match="`callbacks` should be a list of keras"):
         minigpt.train("default", tmp_path / "run", callbacks=callbacks)
+
+
+def test_samples_that_fail_cost_one_line(tiny_file, tmp_path, without_xla, capsys, monkeypatch):
+    def fail(*_):
+        raise ValueError("filter")
+
+    monkeypatch.setattr("minigpt.generation.sampling.shape_distribution", fail)
+    settings = tiny_settings(
+        tiny_file, training={"epochs": 2, "steps_per_epoch": 2}, sampling={"prompts": ["Ana"]}
+    )
+    run = minigpt.train(settings, tmp_path / "run")
+    said = [line for line in capsys.readouterr().out.splitlines() if "no samples" in line]
+    for epoch, line in enumerate(said, 1):
+        assert line.startswith(f"no samples after epoch {epoch}: ValueError: filter")
+    assert len(said) == 2
+    assert len(list(run.checkpoints_folder.iterdir())) == 2 and run.model_file.is_file()

@@ -9,8 +9,7 @@ from keras import ops
 from minigpt.models.layers.arguments import ATTENTION_NAMES, DescribedLayer, checked_arguments
 from minigpt.models.layers.dense import Dense, side_by_side
 from minigpt.models.layers.dropout import Dropout
-from minigpt.models.layers.norms import build_norm
-from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.variants import POSITIONS, build_norm
 
 # Of blocks of queries; measured in EXPERIMENTS.md ("attention in blocks").
 MIN_QUERIES = 128
@@ -231,12 +230,11 @@ class SelfAttention(Attention):
         Args:
           x: float[B, T, D].
           cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
-          index: int32[B], cache slot of the first token of each row. Later slots are overwritten
-            before they are read.
+          index: int32[B], cache slot of the first token of each row. Later slots are overwritten before
+            they are read.
           mask: as for `call`; only without a cache.
-          first_values: float[B, G, T, U], values of the tokens of `x` in the first block; only read with
-            `value_residual = True`.
-          starts: int32[B, T], where the text of each token begins in its row; tokens before it are not
+          first_values: float[B, G, T, U], values of these tokens in the first block, for `value_residual`.
+          starts: int32[B, T], where the text of each token begins in its row: earlier tokens are not
             attended to. None: each row is one text. Only without a cache.
         Returns:
           float[B, T, D]; the cache with the tokens of `x` added (None without a cache); and the values

@@ -13,7 +13,7 @@ from minigpt.models.layers.arguments import (
     split_settings,
 )
 from minigpt.models.layers.dropout import Dropout
-from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.variants import POSITIONS
 
 
 @keras.saving.register_keras_serializable("minigpt")

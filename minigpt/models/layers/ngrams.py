@@ -138,10 +138,9 @@ class NGramEmbedding(keras.layers.Layer):
         training: bool | None = None,
         starts: Any = None,
     ) -> tuple[Any, Any]:
-        """Embeds the n-grams.
+        """Embeds the n-grams of int32[B, T].
 
         Args:
-          token_ids: int32[B, T].
           cache: None, or float32[B, 1, S, 1], earlier token ids, each plus 1.
           index, starts: as for `earlier`.
         Returns:
@@ -179,10 +178,8 @@ def ngram_row(newest_first: list[Any], rows: int) -> Any:
     than 31 bits for all token ids below 2^24, the largest integers that are exact in float32.
 
     Args:
-      newest_first: int32, the ids of the last tokens.
+      newest_first: the ids of the last tokens, int32 of any shape; the rows have this shape.
       rows: number of rows.
-    Returns:
-      int32, 0 to rows - 1, of the shape of the ids.
     """
     multiplier = int(rows * 0.6180339887) | 1
     *newer, oldest = newest_first

@@ -125,7 +125,7 @@ class Engine:
         return count
 
     def encode(self, text: str) -> tuple[np.ndarray, int]:
-        """Returns int32[T], and the number of words or characters that are not in the vocabulary."""
+        """Returns int32[T], and how many words or characters are not in the vocabulary."""
         with self._released():
             encoded = self._checked("encode_text", *self._write(text.encode()))
             address, count, unknown = self._view(encoded, 12).view("<u4").tolist()

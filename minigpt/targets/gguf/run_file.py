@@ -41,9 +41,6 @@ def write_run_file(
       weights: the values of `model.weights`; None: those of the best model, which is read.
       record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the weights, as far as they are known;
         None: those of the best model.
-    Raises:
-      UserError: the run has no model.
-      OSError: the file cannot be written.
     """
     write_portable(
         path,

@@ -28,7 +28,10 @@ class Gguf(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.gguf.run_file import write_run_file
 
-        write_run_file(source.run, path, weights)
+        # Without it, the weights are read from a checkpoint, which does not need TensorFlow.
+        is_loaded = "model" in vars(source)
+        values = source.model.get_weights() if is_loaded else None
+        write_run_file(source.run, path, weights, values)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return beginning.startswith(b"GGUF")

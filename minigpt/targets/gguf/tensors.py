@@ -35,8 +35,6 @@ def named_tensors(
       joins_qkv: whether queries, keys and values of a GPT are one tensor, `attn_qkv`.
     Yields:
       Name, and float32[outputs, inputs], float32[V or max_len, D] or float32[size].
-    Raises:
-      ValueError: the weights are not those of the described model.
     """
     described = list(_weights(config.resolved(), joins_qkv))
     for weight, values in zip(described, weights, strict=True):

@@ -24,7 +24,6 @@ from minigpt.generation.base_models import (
 from minigpt.generation.controls import Controls
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
-from minigpt.tokenizers.base import checked
 from minigpt.tokenizers.chat_format import ChatFormat
 from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary, unescaped
 
@@ -90,6 +89,9 @@ class PortableTokenizer(Vocabulary):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
+        # Imports threads, which nothing else here needs.
+        from minigpt.tokenizers.base import checked
+
         return [self.encode(text) for text in checked(texts)]
 
     def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -321,11 +323,9 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
     ) -> list[list[int]]:
-        return [self._target(source, max_new_tokens) for source in sources]
-
-    def _check_beams(self, beams: int) -> None:
         if problems := engine_problems({"beams": beams}, "; minigpt.load has"):
             raise UserError(*problems)
+        return [self._target(source, max_new_tokens) for source in sources]
 
     def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
         with self._lock:

@@ -12,15 +12,14 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
+from minigpt.tokenizers.gpt2 import AddedToken, GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.listed import ListedTokenizer
-from minigpt.tokenizers.splitting import AddedToken
 from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
 
 END, PADDING = "<end>", "[PAD]"
-# Flags of added tokens, with their names in tokenizer.json.
-NORMALIZED = 8  # a flag of an added token
+# The flag of an added token that is found in a normalized text.
+NORMALIZED = 8
 
 
 def tokenizer_problem(tokenizer: Tokenizer) -> str | None:

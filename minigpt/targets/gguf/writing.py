@@ -16,7 +16,6 @@ from gguf import GGUFValueType as ValueType
 import minigpt
 from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
-from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.tensors import named_tensors
 from minigpt.targets.gguf.tokenizer_tables import (
@@ -83,17 +82,12 @@ def write_portable(
 
     Args:
       path: the file.
-      config, tokenizer: those of the model.
+      config, tokenizer: those of the model, without a `portable_problem`.
       weights: the values of `model.weights`, in their order.
       name: the name of the model.
       training: facts about the run, the keys of `minigpt.training`.
       weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
-    Raises:
-      UserError: the file format does not support the model or its tokenizer; see `portable_problem`.
-      OSError: the file cannot be written.
     """
-    if problem := portable_problem(config.model, tokenizer):
-        raise UserError(problem)
     model = config.model.resolved()
     vocabulary = llama_vocabulary(tokenizer)
     architecture = architecture_of(model, vocabulary)
@@ -250,7 +244,7 @@ def _tensors(
 ) -> Iterator[tuple[str, np.ndarray]]:
     if model.position == "sinusoidal":
         # Not at the top: the module of the layer imports TensorFlow.
-        from minigpt.models.layers.positions import sinusoid
+        from minigpt.models.layers.variants import sinusoid
 
         yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
     # llama.cpp reads GPT-2 with one tensor for queries, keys and values, and with its bias.

@@ -12,7 +12,6 @@ import numpy as np
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
 from minigpt.runs.records import count, interval_lines, number, numbers, read_lines, spread
 from minigpt.runs.run import Run, open_run_corpus
@@ -81,7 +80,6 @@ def write_page(
 def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     """Returns the facts about a run and its portable file as JSON values; null for what is not known."""
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
-    counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
     if memorization := analysis.memorization.get("best"):
@@ -90,7 +88,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     compared = _BASELINES if model.tokenizer.chat else _BASELINES + _COUNTED
     return facts | {
         "title": run.path.absolute().name,
-        "parameters": counted or facts["parameters"],
+        "parameters": recorded.get("parameters", facts["parameters"]),
         "model": config.model.resolved().model_dump(mode="json"),
         "text": {
             "source": config.data.source,

@@ -56,11 +56,10 @@ def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str,
 
 
 def chat_format(template: str, tokenizer: GPT2Tokenizer) -> ChatFormat:
-    """Returns the format of dialogues that a Jinja template describes.
+    """Returns the format of dialogues that a Jinja template describes; a `UserError` if it has another one.
 
-    Raises:
-      UserError: the template cannot be rendered, or what it writes around the messages of a role is not
-        always the same, or has no tokens of its own, or an answer does not end with the end token.
+    What it writes around the messages of a role should always be the same and have tokens of its own. An
+    answer should end with the end token.
     """
     rendered = _rendered(template, tokenizer.end_name)
     system, question, answer, again, _ = _around(rendered[0], 4)

@@ -45,12 +45,7 @@ def write_folder(
 
     A model with modern blocks is written for `Qwen3ForCausalLM`, others for `GPT2LMHeadModel`; the
     tokenizer is written for `AutoTokenizer`. Equal models give equal bytes.
-
-    Args:
-      model: a GPT without `export_problems`.
-      tokenizer: its tokenizer.
-      folder: an empty folder.
-      sampling: the settings of its run.
+    The model has no `export_problems`, and the folder is empty.
     """
     for name, content in described_files(model, tokenizer, sampling).items():
         # newline="" keeps carriage returns of the vocabulary.
@@ -165,11 +160,8 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
     """
     if (own := folder / OWN_FOLDER).is_dir():
         tokenizer = Tokenizer.load(own)
-        if tokenizer.vocab_size != vocab_size:
-            size = tokenizer.vocab_size
-            raise UserError(
-                f"{own}: has {size} tokens; should have {vocab_size}, as in config.json"
-            )
+        if (size := tokenizer.vocab_size) != vocab_size:
+            raise UserError(f"{own}: has {size} tokens; config.json says {vocab_size}")
         return tokenizer
     path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
     if not path.is_file():

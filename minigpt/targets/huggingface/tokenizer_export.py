@@ -12,9 +12,8 @@ from typing import Any
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.gpt2 import PATTERNS, AddedToken, GPT2Tokenizer
 from minigpt.tokenizers.huggingface import HuggingFaceTokenizer, adds_tokens
-from minigpt.tokenizers.splitting import PATTERNS, AddedToken
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 

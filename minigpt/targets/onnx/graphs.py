@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from minigpt.models import GPT
 from minigpt.models.layers.attention import CausalSelfAttention, attend
-from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.variants import POSITIONS
 from minigpt.targets.targets import WeightsType
 
 # The newest that tf2onnx writes.
@@ -17,12 +17,7 @@ OPSET = 18
 
 
 def converted(function: Callable[..., Any], signature: Sequence[tf.TensorSpec]) -> Any:
-    """Converts a function of tensors to a `ModelProto`.
-
-    Args:
-      function: returns a dictionary of tensors; their names are those of the outputs.
-      signature: the inputs, with their names.
-    """
+    """Returns the `ModelProto` of a function, which returns tensors by the names of the outputs."""
     # tf2onnx 1.17 uses names that NumPy 2 does not have; Keras replaces them.
     from keras.src.export.tf2onnx_lib import patch_tf2onnx
 
@@ -74,12 +69,10 @@ def store_weights(model: Any, weights: WeightsType) -> Any:
     """Replaces the matrices of a graph by smaller ones that are converted to float32 when it is loaded.
 
     The conversions are standard operators of constants: every program computes the same float32 matrices.
+    With "int8" there is one scale for each column of a matrix and each row of a table.
 
-    Args:
-      model: a `ModelProto`, which is changed.
-      weights: "float16"; or "int8", with one scale for each column of a matrix and each row of a table.
     Returns:
-      `model`.
+      `model`, a `ModelProto`, which is changed.
     """
     from onnx import helper, numpy_helper
 
@@ -129,10 +122,6 @@ def growing_graph(model: GPT, end_id: int) -> Any:
     `.value`, float32[B, G, P + T, K].
 
     After `max_len` tokens, a text can only end: transformers.js does not know `max_len`.
-
-    Args:
-      model: a GPT that computes in float32.
-      end_id: the id of the end token.
     """
     from onnx import TensorProto, helper
 

@@ -6,9 +6,16 @@ import tensorflow as tf
 import tensorflow_text
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.tokenizers.gpt2 import NUL, SEPARATOR, GPT2Tokenizer
+from minigpt.tokenizers.gpt2 import (
+    CONTRACTIONS,
+    NUL,
+    SEPARATOR,
+    WHITE_SPACE,
+    AddedToken,
+    GPT2Tokenizer,
+    alternatives,
+)
 from minigpt.tokenizers.graph.graph_tokenizer import GraphTokenizer
-from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE, AddedToken, alternatives
 from minigpt.tokenizers.unicode_tables import ranges
 
 # A byte that never occurs in UTF-8, on both sides of a token.
@@ -21,7 +28,7 @@ def character_class(code_points: Sequence[tuple[int, int]]) -> str:
 
 
 class GraphAddedTokens(tf.Module):
-    """Finds the same tokens as `AddedTokens`.
+    """Finds the added tokens of a `GPT2Tokenizer`.
 
     Args:
       tokens: the tokens.

@@ -96,9 +96,11 @@ _INCOMPLETE = (
 
 def _without_incomplete_character(texts: tf.Tensor) -> tf.Tensor:
     """Drops the bytes of an incomplete character at the end of string[B], of any bytes."""
-    bytes_as_characters = tf.strings.unicode_transcode(texts, "ISO-8859-1", "UTF-8")
-    complete = tf.strings.regex_replace(bytes_as_characters, _INCOMPLETE, "")
-    length = tf.strings.length(complete, unit="UTF8_CHAR")
+    start = tf.maximum(tf.strings.length(texts) - 3, 0)
+    last = tf.strings.substr(texts, start, tf.fill(tf.shape(start), 3))
+    last = tf.strings.unicode_transcode(last, "ISO-8859-1", "UTF-8")
+    complete = tf.strings.regex_replace(last, _INCOMPLETE, "")
+    length = start + tf.strings.length(complete, unit="UTF8_CHAR")
     return tf.strings.substr(texts, tf.zeros_like(length), length)
 
 

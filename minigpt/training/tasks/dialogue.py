@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.corpus.dialogue_batches import PackedDialogues, check_dialogues_fill_batch
+from minigpt.corpus.dialogues import PackedDialogues, check_dialogues_fill_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
 from minigpt.evaluation.scores import Evaluation, count_baselines
@@ -14,7 +14,7 @@ from minigpt.evaluation.text import evaluate_dialogues
 from minigpt.models import GPT
 from minigpt.training.console import counted
 from minigpt.training.progress import Display
-from minigpt.training.samples import TextGenerator, check_banned_tokens
+from minigpt.training.samples import TextGenerator
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Batch, Samples
 
@@ -27,9 +27,8 @@ class Dialogue(LanguageModeling):
 
     def prepare(self) -> None:
         config, training = self.config, self.config.training
-        check_banned_tokens(
-            config.sampling.banned_tokens, self.corpus.tokenizer, "sampling.banned_tokens"
-        )
+        banned = config.sampling.banned_tokens
+        self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         self.sequence_length = config.sequence_length
         self.train, self.val = map(self._packed, (self.corpus.train, self.corpus.val))
         check_dialogues_fill_batch(self.train, training.batch_size, source_name(config.data))
@@ -38,7 +37,7 @@ class Dialogue(LanguageModeling):
         self.train_counts = self.train.target_counts(vocab_size)
         self.val_counts = self.val.target_counts(vocab_size)
         self.batches_in_pass = len(self.train.rows) // training.batch_size
-        tokens = np.diff(self.train.spans).sum() - self.train.dialogues
+        tokens = np.diff(self.train.spans).sum() - len(self.train.spans)
         self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
 
     def _packed(self, part: Part) -> PackedDialogues:
@@ -69,10 +68,7 @@ class Dialogue(LanguageModeling):
         train, tokenizer = self.train, self.corpus.tokenizer
         uniform, unigram = self.baselines
         learned = self.train_counts.sum() / self.corpus.train.tokens
-        places = len(train.rows) * train.length
-        padding = 1 - self.tokens_per_batch * len(train.rows) / (
-            self.config.training.batch_size * places
-        )
+        padding = 1 - self.tokens_per_batch / (self.config.training.batch_size * train.length)
         divided = (
             f"{counted(train.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
             f"between turns; {train.left_out:,} tokens of longer turns are not trained on"

@@ -15,7 +15,7 @@ from minigpt.generation.base_models import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.console import counted
 from minigpt.training.progress import Display
-from minigpt.training.samples import TextGenerator, check_banned_tokens
+from minigpt.training.samples import TextGenerator
 from minigpt.training.tasks.task import Batch, Samples, Task
 
 
@@ -25,17 +25,10 @@ class LanguageModeling(Task):
     def prepare(self) -> None:
         training = self.config.training
         banned = self.config.sampling.banned_tokens
-        check_banned_tokens(banned, self.corpus.tokenizer, "sampling.banned_tokens")
+        self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         length = self.sequence_length = self.config.sequence_length
-        check_fills_batch(
-            self.corpus.train.tokens,
-            length,
-            training.batch_size,
-            length_setting=(
-                "training.sequence_length" if training.sequence_length else "model.max_len"
-            ),
-            text=source_name(self.config.data),
-        )
+        tokens, name = self.corpus.train.tokens, source_name(self.config.data)
+        check_fills_batch(tokens, length, training.batch_size, name)
         self.weights = getattr(self.config.data, "weights", None)
         sizes = np.diff((0, *self.corpus.text_ends)).tolist()
         problems = [

@@ -24,12 +24,9 @@ Batch = tuple[Any, np.ndarray, np.ndarray | None]
 class Task(abc.ABC):
     """A corpus, and what a model should learn from it.
 
-    Args:
-      config: settings.
-      corpus: the token ids that they describe.
-
     Attributes:
       config: the settings, with all open values resolved, so that the run can be repeated from them.
+      corpus: the token ids that they describe.
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
@@ -55,8 +52,7 @@ class Task(abc.ABC):
         """Checks the settings against the corpus, and sets the attributes.
 
         Raises:
-          UserError: the text is too short for a batch, or a setting cannot be used with the corpus
-            or its tokenizer.
+          UserError: the text is too short for a batch, or a setting does not suit the corpus.
         """
 
     @abc.abstractmethod
@@ -69,12 +65,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def set_model(self, model: keras.Model, replicas: SharedBatches | None = None) -> None:
-        """Sets the model that `loss` and `scores` evaluate.
-
-        Args:
-          model: the model.
-          replicas: those of the model that share the batches of the loss; None for the default device.
-        """
+        """Sets the model that `loss` and `scores` evaluate, and its replicas that share the batches."""
 
     @property
     @abc.abstractmethod

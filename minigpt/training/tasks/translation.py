@@ -79,10 +79,8 @@ class Translation(Task):
     def describe(self) -> dict[str, str]:
         train, tokenizer, buckets = self.corpus.train, self.corpus.tokenizer, self.buckets
         uniform, unigram = self.baselines
-        shapes = ", ".join(
-            f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
-            for bucket in buckets.buckets
-        )
+        shapes = (bucket.shape for bucket in buckets.buckets)
+        sizes = ", ".join(f"{shape.rows} x ({shape.source} + {shape.target})" for shape in shapes)
         padding = 1 - buckets.tokens_in_pass / buckets.padded_tokens_in_pass
         left_out = [
             f"of the {part} pairs {line}"
@@ -95,7 +93,7 @@ class Translation(Task):
             f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,} for both languages, "
             f"{train.bytes / train.tokens:.2f} bytes per token",
             "Batches": f"{buckets.batches_in_pass:,} per pass, of pairs x (source + target tokens): "
-            f"{shapes}; {padding:.0%} padding",
+            f"{sizes}; {padding:.0%} padding",
             **({"Left out": "; ".join(left_out)} if left_out else {}),
             "Baselines": f"validation loss, nats per target token: uniform {uniform:.3f}, unigram "
             f"{unigram:.3f}",

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from minigpt.layers import TokenAndPositionEmbedding
-from minigpt.models.layers.positions import sinusoid
+from minigpt.models.layers.variants import sinusoid
 
 
 @pytest.mark.parametrize("embed_dim", [6, 7])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from minigpt.layers import TransformerBlock
-from minigpt.models.layers.activations import gelu_tanh, relu_squared
 from minigpt.models.layers.transformer_block import BLOCKS
+from minigpt.models.layers.variants import gelu_tanh, relu_squared
 from tests.models.layers.test_attention import with_random_weights
 
 

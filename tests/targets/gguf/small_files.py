@@ -13,8 +13,7 @@ from minigpt.targets.gguf.writing import write_portable
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer, byte_alphabet
-from minigpt.tokenizers.splitting import AddedToken
+from minigpt.tokenizers.gpt2 import AddedToken, GPT2Tokenizer, byte_alphabet
 from minigpt.tokenizers.word import WordTokenizer
 from tests.targets.gguf.gguf_parts import File, key_record, parsed
 

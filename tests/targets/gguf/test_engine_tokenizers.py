@@ -11,8 +11,7 @@ from minigpt.targets.gguf.instance import Engine, EngineError
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.splitting import WHITE_SPACE, AddedToken
+from minigpt.tokenizers.gpt2 import WHITE_SPACE, AddedToken, GPT2Tokenizer
 from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header

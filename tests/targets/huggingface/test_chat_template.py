@@ -12,8 +12,7 @@ import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models import GPT
 from minigpt.targets.huggingface.folders import import_run, read_folder
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.splitting import AddedToken
+from minigpt.tokenizers.gpt2 import AddedToken, GPT2Tokenizer
 from tests.targets.gguf.models import gpt2_tokenizer
 from tests.targets.huggingface.folders import FIXTURES, write_model
 

@@ -3,7 +3,7 @@
 import json
 
 import minigpt as package
-from minigpt.tokenizers.splitting import PATTERNS
+from minigpt.tokenizers.gpt2 import PATTERNS
 from tests.cli.running import called
 from tests.targets.huggingface.folders import described_tokenizer, expected, huggingface_folder
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.models.layers.activations import ACTIVATIONS
+from minigpt.models.layers.variants import ACTIVATIONS
 
 pytest.importorskip("tf2onnx", reason="needs the extra onnx")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")

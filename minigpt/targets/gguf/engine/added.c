@@ -1,5 +1,5 @@
 /* Added tokens: texts such as <user> that are one token wherever they occur. They are found as in
-   minigpt/tokenizers/splitting.py. */
+   minigpt/tokenizers/gpt2.py. */
 #include "pieces.h"
 
 static uint32_t added_start(const AddedTokens *added, uint32_t token)

@@ -10,8 +10,8 @@ import pytest
 
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
-from minigpt.insight import baselines
-from minigpt.insight.baselines import (
+from minigpt.evaluation import baselines
+from minigpt.evaluation.baselines import (
     bigram_baseline,
     bigram_loss,
     held_out_likeness,

@@ -1,15 +1,61 @@
-"""Position encodings, by name.
+"""What a setting chooses by its name: activation functions, norms, position encodings.
 
 To add one, see docs/adding-to-the-model.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from minigpt.config import TransformerConfig
 from minigpt.models.layers.dense import own_initializer
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def gelu_tanh(x: Any) -> Any:
+    """Computes GELU in its tanh form (Hendrycks & Gimpel 2016), as in GPT-2.
+
+    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))).
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def relu_squared(x: Any) -> Any:
+    """Computes max(0, x)² (So et al. 2021, Primer)."""
+    return ops.square(ops.relu(x))
+
+
+def gated(activation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function float[..., 2 F] → float[..., F]: f(gate) ⊙ values (Shazeer 2020, SwiGLU)."""
+
+    def function(x: Any) -> Any:
+        gate, values = ops.split(x, 2, axis=-1)
+        return activation(gate) * values
+
+    return function
+
+
+# The names are those of `model.activation` in minigpt/config/model.py.
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": keras.activations.relu,
+    "gelu": keras.activations.gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": keras.activations.silu,
+    "relu_squared": relu_squared,
+}
+
+
+def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
+    """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm."""
+    if config.is_modern:
+        norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
+        norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.
+        return norm
+    return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
 
 
 class PositionEncoding:
@@ -24,34 +70,29 @@ class PositionEncoding:
     def table(self, embedding: keras.layers.Layer) -> Any:
         """Returns the vectors that are added to the token vectors.
 
-        Args:
-          embedding: the built `TokenAndPositionEmbedding`.
-        Returns:
-          float[max_len, D] in the layer's compute dtype; None adds nothing.
+        float[max_len, D] in the compute dtype of the built `TokenAndPositionEmbedding`; None adds nothing.
         """
         return None
 
     def rotate(self, x: Any, positions: Any, base: float) -> Any:
-        """Encodes positions in the queries or the keys of a self-attention layer.
+        """Encodes positions in the queries or the keys of a self-attention layer; returns `x` by default.
 
         Args:
           x: float[B, H, T, K].
           positions: int32[B, T] or [1, T], position of each token.
           base: the setting `rotary_base`.
-        Returns:
-          float[B, H, T, K]; `x` by default.
         """
         return x
 
     def score_bias(self, queries: Any, keys: Any, num_heads: int) -> Any:
-        """Returns what is added to the scores of a self-attention layer, before the softmax.
+        """Returns what is added to the scores of a self-attention layer; None, the default, adds nothing.
 
         Args:
           queries: int32[B, T] or [1, T], position of the token of each query.
           keys: int32[S], position of the token of each key.
           num_heads: H.
         Returns:
-          float32, broadcast to [B, H, T, S]; None, the default, adds nothing.
+          float32, broadcast to [B, H, T, S]; or None.
         """
         return None
 

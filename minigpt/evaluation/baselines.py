@@ -1,12 +1,4 @@
-"""Baselines: scores of predictions without a neural network, and of PPMd, on held-out text.
-
-Measured on one core (AVX-512) of a machine with other work:
-
-    bigram_loss            0.1 to 0.2 s for 2 million training tokens, 1.5 s for 16 million
-    held_out_likeness      0.5 s for any length
-    ngram_baselines        2.5 s for a million bytes
-    ppmd_bits_per_byte     1.5 s for a million bytes
-"""
+"""Baselines: scores of predictions without a neural network, and of PPMd, on held-out text."""
 
 import math
 
@@ -36,16 +28,12 @@ PPMD_ORDERS, _PPMD_MEMORY = (6, 24), 1 << 28
 
 
 def bigram_baseline(corpus: Corpus, config: Config) -> float | None:
-    """Returns `bigram_loss` of a run; None for dialogues, and if there are no held-out tokens.
-
-    Args:
-      corpus: the token ids.
-      config: the settings of the run.
-    """
+    """Returns `bigram_loss` of a run; None for dialogues, and if there are no held-out tokens."""
     # Counts of n-grams do not know which tokens of dialogues are learned.
     if isinstance(config.data, DialoguesConfig):
         return None
-    return _finite(bigram_loss(*_ids(corpus, config), corpus.tokenizer.vocab_size))
+    train_ids, val_ids = _ids(corpus, config)
+    return _finite(bigram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size))
 
 
 def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int) -> float:
@@ -118,10 +106,8 @@ def held_out_likeness(
 
 def spread_parts(ids: np.ndarray, length: int, count: int) -> list[np.ndarray]:
     """Returns parts of a text at equal distances; they overlap if the text is short."""
-    return [
-        np.asarray(ids[start : start + length])
-        for start in np.linspace(0, len(ids) - length, count).astype(int)
-    ]
+    starts = np.linspace(0, len(ids) - length, count).astype(int)
+    return [np.asarray(ids[start : start + length]) for start in starts]
 
 
 def ngram_loss(
@@ -203,17 +189,14 @@ def _discounts(counts: np.ndarray) -> np.ndarray:
 def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
     """Returns the scores of n-grams that are counted on the training text and then frozen, as a model is.
 
-    Args:
-      corpus: the token ids. At most `MOST_READ` tokens and bytes of each text are read.
-      config: the settings of the run.
+    At most `MOST_READ` tokens and bytes of each text are read.
+
     Returns:
-      The attributes of `Baselines` that change.
-      ngram: `ngram_loss` of the model's own tokens, in nats per token. None without held-out tokens.
-      ngram_bits_per_byte: the same in bits per byte.
-      byte_ngram_bits_per_byte, ppmd_bits_per_byte: those of the bytes of the text, by n-grams and by PPMd.
-        The last three are missing if the tokenizer loses part of the held-out text.
+      The attributes of `Baselines` that change: `ngram_loss` of the model's own tokens, None without
+      held-out tokens; and, unless the tokenizer loses part of the held-out text, the same in bits per byte,
+      and the scores of the bytes of the text, by n-grams and by PPMd.
     """
-    train_ids, val_ids = _read_ids(corpus, config)
+    train_ids, val_ids = _ids(corpus, config, MOST_READ)
     loss = ngram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size)
     found = {"ngram": _finite(loss)}
     if texts := read_texts(corpus, config):
@@ -233,8 +216,6 @@ def ppmd_bits_per_byte(context: bytes, held_out: bytes) -> float:
 
     The program goes on to learn while it reads the held-out text, which a model does not.
 
-    Args:
-      context, held_out: see `read_texts`.
     Returns:
       bits per byte of variant H; the best of `PPMD_ORDERS`.
     """
@@ -257,7 +238,7 @@ def read_texts(corpus: Corpus, config: Config) -> tuple[bytes, bytes] | None:
       None if a text is empty, or if the tokenizer loses part of the held-out text.
     """
     tokenizer = corpus.tokenizer
-    train_ids, val_ids = _read_ids(corpus, config)
+    train_ids, val_ids = _ids(corpus, config, MOST_READ)
     unknown = tokenizer.unknown_id is not None and bool((val_ids == tokenizer.unknown_id).any())
     if unknown or not tokenizer.lossless:
         return None
@@ -270,29 +251,21 @@ def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
     return "".join(decode_documents(ids, tokenizer)).encode()
 
 
-def _read_ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Returns at most `MOST_READ` tokens of both texts, those next to the border."""
-    train, val = _ids(corpus, config)
-    return train[-MOST_READ:], val[: MOST_READ + 1]
+def _ids(
+    corpus: Corpus, config: Config, most: int = _MOST_COUNTED
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tokens of both texts, at most so many of each, those next to the border.
 
-
-def _ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tokens of both texts; of pairs, the targets of those that fit."""
-    train, val = corpus.train.ids, corpus.val.ids
-    if isinstance(config.data, PairsConfig):
-        limits = corpus.tokenizer.end_id, config.model.max_len
-        train, val = (_target_ids(Pairs(ids, *limits)) for ids in (train, val))
-    return train, val
-
-
-def _target_ids(pairs: Pairs) -> np.ndarray:
-    """Returns the targets of the pairs that fit, int32[n + 1]: an end token, and one after each target.
-
-    The end tokens stand for the start tokens of the targets after them, so the pairs of adjacent tokens are
-    those that a model predicts.
+    Of pairs, they are the targets of those that fit. The end token between two of them stands for the start
+    token of the second, so the pairs of adjacent tokens are those that a model predicts.
     """
-    targets = [pairs.target(index) for index in np.flatnonzero(pairs.fits)]
-    return np.concatenate([np.array([pairs.end_id], np.int32), *targets])
+    found = [corpus.train.ids, corpus.val.ids]
+    if isinstance(config.data, PairsConfig):
+        for side, ids in enumerate(found):
+            pairs = Pairs(ids, corpus.tokenizer.end_id, config.model.max_len)
+            targets = [pairs.target(index) for index in np.flatnonzero(pairs.fits)]
+            found[side] = np.concatenate([np.array([pairs.end_id], np.int32), *targets])
+    return found[0][-most:], found[1][: most + 1]
 
 
 def _finite(value: float) -> float | None:
