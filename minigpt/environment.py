@@ -9,7 +9,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from glob import glob
 from pathlib import Path
 
@@ -64,14 +64,16 @@ def _filtered_stderr() -> Iterator[None]:
     assert copying.stdin
     os.dup2(copying.stdin.fileno(), 2)
     copying.stdin.close()
-    yield
-    logger.setLevel(level)
-    _flush_stderr()
-    os.dup2(stderr, 2)
-    os.close(stderr)
-    # It ends with the last process that writes to it, perhaps one that was started in the block.
-    with suppress(subprocess.TimeoutExpired):
-        copying.wait(1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        _flush_stderr()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        # It ends with the last process that writes to it, perhaps one that was started in the block.
+        with suppress(subprocess.TimeoutExpired):
+            copying.wait(1)
 
 
 def _flush_stderr() -> None:
@@ -79,29 +81,18 @@ def _flush_stderr() -> None:
         sys.stderr.flush()
 
 
-_lock, _users, _redirection = threading.Lock(), 0, ExitStack()
+# The descriptor belongs to the process.
+_lock = threading.RLock()
 
 
 @contextmanager
 def hide_tensorflow_log() -> Iterator[None]:
-    """Drops TensorFlow's log lines from standard error.
+    """Drops TensorFlow's log lines from standard error. Threads take turns.
 
-    Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
-    descriptor belongs to the process: while several threads are in the block, it is redirected once, and
-    restored when the last one leaves.
+    Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`.
     """
-    global _users
-    with _lock:
-        if not _users:
-            _redirection.enter_context(_filtered_stderr())
-        _users += 1
-    try:
+    with _lock, _filtered_stderr():
         yield
-    finally:
-        with _lock:
-            _users -= 1
-            if not _users:
-                _redirection.close()
 
 
 def program_name() -> str:

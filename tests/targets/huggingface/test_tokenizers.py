@@ -11,6 +11,7 @@ from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import HuggingFaceTokenizer
 from tests.graphs import graph_of
 from tests.mixed_lines import code, scraps
 
@@ -125,6 +126,14 @@ def test_added_tokens_in_llama(tmp_path):
     assert vocabulary is not None
     assert vocabulary.tokens[-3:] == [END, "<user>", "<pad>"]
     assert [kind.name for kind in vocabulary.types[-3:]] == ["CONTROL", "USER_DEFINED", "CONTROL"]
+
+
+def test_added_tokens_with_other_flags_are_left_to_the_tokenizers_package(tmp_path):
+    theirs = gpt2_tokenizer()
     add(theirs, ["<mask>"], lstrip=True)
     with pytest.raises(UserError, match="<mask>"):
         imported(theirs, tmp_path / "folder")
+    file = tmp_path / "folder" / "tokenizer.json"
+    ours = HuggingFaceTokenizer.from_file(file)
+    assert type(ours) is HuggingFaceTokenizer
+    assert ours.encode("a  <mask>b").tolist() == theirs.encode("a  <mask>b").ids
