@@ -56,7 +56,7 @@ class Devices(Strategy):
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
         name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
-        with lost_workers(self.replicas and self.replicas.cluster):
+        with lost_workers(self.replicas.cluster if self.replicas else None):
             yield name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
