@@ -24,8 +24,7 @@ MAX_MINUTES = 10.0
 CHARACTERS_BELOW = 60_000
 # The same for texts with more than 1.9 bytes in a character on average, such as Hindi and Chinese.
 LONG_CHARACTERS_BELOW = 15_000
-# About this many bytes are held out: whole documents, at least one. Evaluating 200 KB takes one to two
-# seconds.
+# About this many bytes are held out. Evaluating 200 KB takes one to two seconds.
 HELD_OUT = 200_000
 # Speed of training, in weights times tokens per second, on the machine on which the choices were measured:
 # two cores with AVX-512.

@@ -23,8 +23,7 @@ class Pairs:
     """The sentences of one part of a corpus, source and target in turn.
 
     Args:
-      ids: uint16 or uint32[n + 1]: an end token, then sentences, each followed by an
-        end token.
+      ids: uint16 or uint32[n + 1]: an end token, then sentences, each followed by an end token.
       end_id: the end token.
       max_len: limit for the length of a source with its end token, and of a target with its start token.
       start_id: the token before every target; the end token if None.
@@ -58,12 +57,9 @@ class Pairs:
         return self.ids[self._starts[2 * index + 1] : self._starts[2 * index + 2]].astype(np.int32)
 
     def batch(self, indices: np.ndarray, shape: "Shape") -> PairBatch:
-        """Returns the pairs at `indices`, right-padded to a shape.
+        """Returns the pairs at `indices`, int[n] with n ≤ shape.rows, right-padded to a shape.
 
         The start token precedes every target. Padding has weight 0 and the end token's id.
-
-        Args:
-          indices: int[n], n ≤ shape.rows.
         """
         source_ids = np.full((shape.rows, shape.source), self.end_id, np.int32)
         source_lengths = np.ones(shape.rows, np.int32)

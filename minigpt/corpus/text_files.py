@@ -162,11 +162,7 @@ class TextFiles:
             raise UserError(*dict.fromkeys(problems))
 
     def read(self) -> Documents:
-        """Returns the documents in a temporary file.
-
-        Raises:
-          UserError: with all problems of the files, one line each, or because they contain no text.
-        """
+        """Returns the documents in a temporary file; raises UserError as `pieces`, and without text."""
         documents = ingest(self.pieces())
         self.log_notes()
         if not len(documents):

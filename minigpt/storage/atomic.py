@@ -22,12 +22,10 @@ _LOCK = ".lock"
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Creates a hidden folder for unfinished files, and removes it at the end.
+    """Creates a hidden folder for unfinished files in a directory, and removes it at the end.
 
     Scratch folders of killed processes in the same directory are removed first.
 
-    Args:
-      parent: an existing directory, on the file system of the target.
     Yields:
       The folder, which holds a hidden lock file.
     Raises:
@@ -54,10 +52,8 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Creates or replaces a file when the block ends without an exception.
+    """Creates or replaces a file when the block ends without an exception. Its directory exists.
 
-    Args:
-      path: the file; its directory exists.
     Yields:
       A path with the same file name, to write to.
     Raises:
@@ -72,11 +68,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Creates or replaces a file with the given content.
-
-    Raises:
-      OSError: the file cannot be written; the old one is unchanged.
-    """
+    """Creates or replaces a file; raises OSError as `atomic_file`."""
     with atomic_file(path) as unfinished:
         unfinished.write_bytes(data)
 

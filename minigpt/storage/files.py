@@ -26,11 +26,8 @@ def fsync_all(folder: Path) -> None:
 
 
 def read_file(path: Path, max_bytes: int | None = None) -> bytes:
-    """Reads a regular file. A pipe or a device could block forever or never end.
+    """Reads a regular file of at most `max_bytes`. A pipe or a device could block or never end.
 
-    Args:
-      path: the file.
-      max_bytes: the largest size that is read; None for any.
     Raises:
       OSError: the file cannot be read, is not a regular file, or is larger than `max_bytes`.
     """
