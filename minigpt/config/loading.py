@@ -60,14 +60,16 @@ def load_config(
     check_strings("overrides", overrides)
     check_strings("text", text)
     origin, raw = _read(source)
-    sections = {
-        name: dict(settings) if isinstance(settings, Mapping) else settings
-        for name, settings in raw.items()
-    }
+    sections: dict[str, Any] = {name: {} for name in SECTIONS} | dict(raw)
     number = sections.pop("format", FORMAT)
     if number not in range(1, FORMAT + 1):
         problem = f"should be a number from 1 to {FORMAT}; a later version may have written it"
         raise UserError(f"{origin}format = {number!r}: {problem}")
+    for name in SECTIONS:
+        if not isinstance(sections[name], Mapping):
+            value = _SHORT.repr(sections[name])
+            raise UserError(f"{origin}{name} = {value}: should be a table of settings")
+        sections[name] = dict(sections[name])
     if text:
         _set_paths(sections, text)
     problems: list[str] = []
@@ -93,12 +95,10 @@ def load_new_config(
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
-    data = sections.setdefault("data", {})
-    if isinstance(data, dict):
-        source = variants("data").get(data.get("source"))
-        if not source or "paths" not in source.model_fields:
-            select_variant(sections, "data", "files")
-        data["paths"] = list(paths)
+    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
+    if sections["data"].get("source") not in with_paths:
+        select_variant(sections, "data", "files")
+    sections["data"]["paths"] = list(paths)
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
@@ -169,9 +169,7 @@ def _apply_overrides(
         if key == selector(section):
             select_variant(sections, section, value)
     for (section, key), value in values.items():
-        settings = sections.setdefault(section, {})
-        if isinstance(settings, dict):
-            settings[key] = value
+        sections[section][key] = value
     return {f"{section}.{key}" for section, key in values}
 
 
@@ -183,11 +181,7 @@ def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
     between pairs and continuous text also selects the model that suits the source, and drops the settings
     of training and sampling that have no effect with it.
     """
-    key = str(selector(section))
-    settings = sections.setdefault(section, {})
-    if not isinstance(settings, dict):
-        return
-    classes = variants(section)
+    key, settings, classes = str(selector(section)), sections[section], variants(section)
     former_name = settings.get(key, next(iter(classes)))
     former, new = (classes.get(n) if isinstance(n, str) else None for n in (former_name, name))
     if former and new and former is not new:
@@ -213,8 +207,8 @@ def _follow_source(sections: dict[str, Any], is_pairs: bool) -> None:
         },
     }
     for section, names in without_effect.items():
-        if isinstance(settings := sections.get(section), dict):
-            sections[section] = {n: value for n, value in settings.items() if n not in names}
+        for name in names & sections[section].keys():
+            del sections[section][name]
 
 
 def _definition(variant: type[Section], setting: str) -> Any:
@@ -260,15 +254,12 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
         variant = path.pop(1)
     name = ".".join(map(str, path[:2]))
     message = details["msg"].removeprefix("Input ").removeprefix("List ")
-    message = message.replace("valid dictionary or instance of", "table of settings like")
     if kind == "combination":
         name, value = f"{section}.{details['ctx']['setting']}", details["ctx"]["value"]
     elif kind == "union_tag_invalid":
         key = selector(section)
         name, value = f"{section}.{key}", value[key]
         message = f"should be one of {details['ctx']['expected_tags']}"
-    elif kind == "union_tag_not_found":
-        message = "should be a table of settings"
     elif kind == "extra_forbidden":
         if len(path) == 1:
             return f"{origin}unknown section [{name}]{nearest(name, SECTIONS)}"

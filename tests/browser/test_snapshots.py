@@ -8,7 +8,7 @@ import minigpt
 from tests.browser.interface import set_value, wait_until_ready
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.models import GPT_SHAPES, build
-from tests.targets.html.test_writing import Page
+from tests.targets.html.test_model_page import Page
 
 pytestmark = pytest.mark.browser
 
