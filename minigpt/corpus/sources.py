@@ -103,29 +103,23 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     different, kept = set[str](), bytearray()
     own = len(getattr(data, "val_paths", []))
 
-    def counted() -> Iterator[Piece]:
-        nonlocal size, characters
-        for piece in source.pieces():
-            # The texts of `data.val_paths` come first.
-            if not own or any(cast(TextFiles, source).path_bytes[own:]):
-                size += len(piece.text)
-                # Also of a piece that begins or ends within one.
-                is_ascii = piece.text.isascii()
-                firsts = piece.text if is_ascii else piece.text.translate(None, _CONTINUATION)
-                characters += len(firsts)
-                if size < LONG_TEXT:
-                    different.update(piece.text.decode(errors="ignore"))
-            yield piece
-
     def keep(text: bytes) -> None:
-        nonlocal total
+        nonlocal total, size, characters
         total += len(text)
         if total <= IN_MEMORY:
             kept.extend(text)
         else:
             kept.clear()
+        # The texts of `data.val_paths` come first.
+        if own and not any(cast(TextFiles, source).path_bytes[own:]):
+            return
+        size += len(text)
+        # Also of a piece that begins or ends within one.
+        characters += len(text if text.isascii() else text.translate(None, _CONTINUATION))
+        if size < LONG_TEXT:
+            different.update(text.decode(errors="ignore"))
 
-    spans, digests = collect(counted(), keep)
+    spans, digests = collect(source.pieces(), keep)
     documents = Documents(kept, spans, digests) if total <= IN_MEMORY else None
     share = 1.0 if own else None
     if documents and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
