@@ -4,6 +4,7 @@ import ast
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,13 +100,49 @@ def defined_by(node: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def test_the_walk_names_passages_that_can_be_read_in_an_hour():
+def road(heading: str) -> tuple[list[tuple[str, str]], set[str]]:
+    """The numbered rows of a section of "What is inside", file and passages; all files that it names."""
     text = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \d+ \| `([\w/.]+)` \| (.*?) \|", text, re.M)
+    section = text.split(f"\n## {heading}")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \d+ \| `([\w/]+\.py)` \| (.*?) \|", section, re.M)
+    return rows, set(re.findall(r"minigpt/[\w/]+\.py", section))
+
+
+def entered(folder: Path, *command: str) -> list[str]:
+    """The files of minigpt in which a command enters a function."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "MINIGPT_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.walk", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\nentered\n")[1].split()
+
+
+def test_the_road_from_a_text_to_the_loss_is_that_of_the_document(tmp_path):
+    rows, named = road("From a text to the loss")
+    assert len(rows) <= 24
+    text = "\n\n".join(f"Ana sat on hill {i} and ate {i * 7 % 11} figs." for i in range(2000))
+    (tmp_path / "book.txt").write_text(text)
+    settings = ("training.jit_compile=false", "model.num_layers=1", "model.embed_dim=32")
+    changes = (part for setting in settings for part in ("--set", setting))
+    files = entered(tmp_path, "train", "--text", "book.txt", *changes)
+    assert set(files) == named
     lines = [lines_of(file)[name] for file, names in rows for name in re.findall(r"`(.*?)`", names)]
-    stated = int(re.search(r"have about ([\d,]+) lines", text)[1].replace(",", ""))
-    assert len(rows) == 13 and stated <= 1500
-    assert abs(sum(lines) - stated) < 75, sum(lines)
+    page = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
+    stated = int(re.search(r"about ([\d,]+) lines", page)[1].replace(",", ""))
+    assert stated <= 1500 and abs(sum(lines) - stated) < 75, sum(lines)
+
+
+def test_the_road_from_a_prompt_to_a_text_is_that_of_the_document(tmp_path):
+    rows, _ = road("From a prompt to a text")
+    shutil.copytree(ROOT / "tests/fixtures/runs/tiny", tmp_path / "run")
+    minigpt.open_model(tmp_path / "run")  # Writes model.gguf.
+    files = entered(tmp_path, "sample", "run", "--prompt", "Ana")
+    assert [file for file, _ in rows] == files and len(files) <= 14
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -233,7 +233,6 @@ CALLS: list[tuple[str, Callable[[Given], Any]]] = [
     ("`output`", lambda g: minigpt.write_report([], 5)),
     ("run = 'runs/none'", lambda g: minigpt.write_report("runs/none", "new")),
     ("`output`", lambda g: minigpt.export_run(g.tiny, "gguf", 5)),
-    ("`format`", lambda g: minigpt.export_run(g.tiny, ["gguf"], "new")),
     ("`path`", lambda g: minigpt.verify(5, g.tiny)),
     ("`text`", lambda g: load_config(text="book.txt")),
     ("`overrides`", lambda g: load_config(None, "training.epochs=1")),

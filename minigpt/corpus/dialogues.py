@@ -61,9 +61,7 @@ class Dialogues(TextFiles):
 
 
 def document(row: Mapping[str, Any]) -> bytes:
-    """Returns the document of a row.
-
-    What follows the last answer is left out.
+    """Returns the document of a row, up to its last answer.
 
     Raises:
       UserError: the row has another shape, its roles are in a wrong order, or it has no answer.
@@ -243,7 +241,6 @@ def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
 
     Args:
       lengths: int[N], each from 1 to the capacity.
-      capacity: of each row.
     Returns:
       the indices of the items of each row.
     """

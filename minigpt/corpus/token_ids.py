@@ -253,7 +253,7 @@ def _open(path: Path) -> np.ndarray:
 
 
 def tokenizer_of_ids(data: IdsConfig, config: TokenizerConfig) -> TokenizerConfig:
-    """Returns the settings of the tokenizer of some ids: those of the user, or nanoGPT's meta.pkl.
+    """Returns the settings of the tokenizer of given ids: those of the user, or nanoGPT's meta.pkl.
 
     Raises:
       UserError: there is no meta.pkl, or the tokenizer would be learned from text.
@@ -270,11 +270,7 @@ def tokenizer_of_ids(data: IdsConfig, config: TokenizerConfig) -> TokenizerConfi
 
 
 def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
-    """Returns the ids of files as one part, in an unnamed temporary file.
-
-    Raises:
-      UserError: with the problems of all files, one line each.
-    """
+    """Returns the ids of files as one part; raises UserError with the problems of all files."""
     files = IdFiles(paths, has_train=False)
     if problems := files.problems + files.check_ids(tokenizer):
         raise UserError(*problems)

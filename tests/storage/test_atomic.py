@@ -178,3 +178,20 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"), scratch_folder(tmp_path):
         pass
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", [write_file, write_folder], ids=["file", "folder"])
+def test_contents_are_on_the_disk_before_they_have_their_name(write, tmp_path, monkeypatch):
+    on_disk: list[tuple[int, bool]] = []
+    fsync = os.fsync
+
+    def noted(handle):
+        on_disk.append((os.fstat(handle).st_ino, (tmp_path / "a").exists()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write(tmp_path)
+    written = [path.stat().st_ino for path in (tmp_path / "a", *(tmp_path / "a").rglob("*"))]
+    assert {(number, False) for number in written} <= set(on_disk)
+    # The name is in the folder, which is forced to the disk last.
+    assert on_disk[-1] == (tmp_path.stat().st_ino, True)

@@ -1,8 +1,5 @@
 """`open_model`: which program runs a model, and what a model of the engine says to what it lacks."""
 
-import subprocess
-import sys
-
 import pytest
 
 import minigpt
@@ -47,37 +44,3 @@ def test_the_file_in_a_page(tiny_run, tmp_path):
     write_file_page(tiny_run.portable_file, tmp_path / "page.html")
     file = ModelSource(tmp_path / "page.html").portable_file(tmp_path)
     assert file.read_bytes() == tiny_run.portable_file.read_bytes()
-
-
-WALK = """
-import os, sys
-package, found = sys.argv[1], set()
-
-def entered(frame, event, argument):
-    code = frame.f_code
-    if event != "call" or code.co_name == "<module>" or not code.co_filename.startswith(package):
-        return
-    while frame := frame.f_back:  # Not what happens while a module is imported.
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return
-    found.add(code.co_filename)
-
-from minigpt.__main__ import main
-sys.argv = ["minigpt", "sample", sys.argv[2], "--prompt", "Ana", "--max-new-tokens", "3"]
-sys.setprofile(entered)
-try:
-    main()
-except SystemExit as end:
-    assert not end.code
-sys.setprofile(None)
-print(*sorted(found), sep="\\n", file=sys.stderr)
-"""
-
-
-def test_from_the_command_to_the_text_there_are_few_files(tiny_run):
-    """Whoever wants to know how a text is sampled reads these."""
-    package = minigpt.__path__[0]
-    arguments = [sys.executable, "-c", WALK, package, str(tiny_run.path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.stdout.startswith("Ana")
-    assert len(done.stderr.splitlines()) <= 14, done.stderr
