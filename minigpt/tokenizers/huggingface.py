@@ -7,7 +7,6 @@ all exports. The tokenizers package encodes with all others.
 import json
 import re
 import uuid
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -168,7 +167,7 @@ def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
     before = described.get("pre_tokenizer")
     is_sequence = isinstance(before, dict) and before.get("type") == "Sequence"
     splitting: Splitting = "qwen2" if is_sequence else "gpt2"
-    if difference := _difference(described, _EXPECTED[splitting]):
+    if difference := _difference(described, _EXPECTED[splitting] | _COMMON):
         name, value, right = difference
         raise UserError(
             f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
@@ -179,23 +178,19 @@ def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
     return splitting
 
 
-def _expected(normalizer: Any, *before: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parts of a tokenizer.json that say how it encodes, before byte pairs are merged."""
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": not before}
-    return {
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, byte_level]}
-        if before
-        else byte_level,
-        "model": {"type": "BPE", "dropout": None, "byte_fallback": False, "ignore_merges": False},
-        "normalizer": normalizer,
-        "decoder": {"type": "ByteLevel"},
-    }
-
-
+_BYTES = {"type": "ByteLevel", "add_prefix_space": False}
 _SPLIT = {"type": "Split", "pattern": {"Regex": PATTERNS["qwen2"]}, "behavior": "Isolated"}
-_EXPECTED = {
-    "gpt2": _expected(None),
-    "qwen2": _expected({"type": "NFC"}, {**_SPLIT, "invert": False}),
+_SPLITS = [{**_SPLIT, "invert": False}, {**_BYTES, "use_regex": False}]
+_EXPECTED: dict[Splitting, dict[str, Any]] = {
+    "gpt2": {"pre_tokenizer": {**_BYTES, "use_regex": True}, "normalizer": None},
+    "qwen2": {
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _SPLITS},
+        "normalizer": {"type": "NFC"},
+    },
+}
+_COMMON = {
+    "model": {"type": "BPE", "dropout": None, "byte_fallback": False, "ignore_merges": False},
+    "decoder": {"type": "ByteLevel"},
 }
 # What is left out has these values.
 _DEFAULTS = {"use_regex": True, "decoder": {"type": "ByteLevel"}}
@@ -206,15 +201,13 @@ def _difference(value: Any, right: Any, name: str = "") -> tuple[str, Any, Any] 
     """Returns the first part of JSON that is not as it should be: its place, its value, the right one."""
     if value is None:
         value = _DEFAULTS.get(name.rpartition(".")[2])
-    parts: Iterable[tuple[Any, Any, Any]]
+    if isinstance(right, list):
+        right = dict(enumerate([*right, None]))
+        value = dict(enumerate(value)) if isinstance(value, list) else value
     if isinstance(right, dict) and isinstance(value, dict):
-        parts = ((key, value.get(key), part) for key, part in right.items())
-    elif isinstance(right, list) and isinstance(value, list) and len(value) == len(right):
-        parts = zip(range(len(right)), value, right, strict=True)
-    else:
-        return None if value == right else (name, value, right)
-    found = (_difference(v, r, f"{name}.{key}".lstrip(".")) for key, v, r in parts)
-    return next(filter(None, found), None)
+        found = (_difference(value.get(key), part, f"{name}.{key}") for key, part in right.items())
+        return next(filter(None, found), None)
+    return None if value == right else (name[1:], value, right)
 
 
 def adds_tokens(processor: Any) -> bool:
