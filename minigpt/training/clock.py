@@ -18,6 +18,9 @@ CHECKED_AT = (0.5, 0.65, 0.8, 0.9)
 # Training that would end after LATEST of the limit is shortened; before the last check, only if it would
 # end after LATE. One that would end before EARLIEST is extended. Both then end at TARGET.
 LATE, LATEST, TARGET, EARLIEST = 1.05, 1.01, 0.99, 0.96
+# What the end of the first epoch compiles, validation and samples, takes about so many times the first
+# step (1.9 was measured).
+FIRST_STEPS_TO_COMPILE = 2
 # Batches whose mean is the speed; at the last check, that of the present.
 _REMEMBERED, _PRESENT = 1000, 100
 
@@ -97,7 +100,7 @@ class Clock:
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
         # Epochs that have begun in this process, and the overhead of this one and of the one before.
         self._epochs = 0
-        self._overhead = self._overhead_of_epoch = 0.0
+        self._overhead = self._overhead_of_epoch = self._first_overhead = 0.0
         self.is_planned = not config.max_minutes or bool(limits.changes)
         self._checked_at = 0.0
 
@@ -160,7 +163,7 @@ class Clock:
 
     def seconds_left(self) -> float:
         """Estimates the remaining time: updates, validation, samples and checkpoints."""
-        left = self._seconds_of(self.end - self.step, self._seconds_per_batch())
+        left = self._seconds_of(self.end - self.step, self._seconds_per_batch()) + self._to_compile
         if self.config.max_minutes:
             until_limit = TARGET * 60 * self.config.max_minutes - self.seconds
             # A plan that was shortened ends at the limit, whatever the speed of the last updates.
@@ -191,7 +194,7 @@ class Clock:
             overhead = self._overhead + time.perf_counter() - self._batch_end
             # The first epoch of a process compiles validation and samples.
             self._overhead_of_epoch = overhead if self._epochs > 1 else self._overhead_of_epoch
-            self._overhead = 0.0
+            self._overhead = self._first_overhead = 0.0
         self._epochs += 1
 
     def count_batch(self) -> None:
@@ -202,6 +205,8 @@ class Clock:
             seconds = now - self._batch_end
             self.timed = (self.timed[0] + 1, self.timed[1] + seconds)
             self._recent.append(seconds)
+        elif self._epochs == 1:
+            self._first_overhead = FIRST_STEPS_TO_COMPILE * (now - self._batch_end)
         self._is_first_batch, self._batch_end = False, now
         if self.is_update and self.config.max_minutes and self.step < self.end:
             self._adjust_to(60 * self.config.max_minutes)
@@ -220,16 +225,22 @@ class Clock:
         # The last part is short: only the present speed counts for it.
         is_last = at == CHECKED_AT[-1]
         per_batch = self._seconds_per_batch(_PRESENT if is_last else _REMEMBERED)
-        finish = seconds + self._seconds_of(end - step, per_batch)
+        until = TARGET * limit - seconds - self._to_compile
+        seconds_of_rest = self._seconds_of(end - step, per_batch)
+        finish = seconds + self._to_compile + seconds_of_rest
         may_extend = self._may_extend and at < CHECKED_AT[0] and end < self.limits.total_steps
         exactly = is_last or at < CHECKED_AT[0]
         if finish > (LATEST if exactly else LATE) * limit or (
             may_extend and finish < EARLIEST * limit
         ):
-            per_step = (finish - seconds) / (end - step)
-            more = int(max(0.0, TARGET * limit - seconds) / per_step)
+            more = int(max(0.0, until) * (end - step) / seconds_of_rest)
             self.limits.change(step, min(self.limits.total_steps, step + more))
         self.is_planned, self._checked_at = True, at
+
+    @property
+    def _to_compile(self) -> float:
+        """Seconds that the first validation and the first samples of this process will take."""
+        return max(0.0, self._first_overhead - self._overhead)
 
     def _seconds_of(self, steps: int, per_batch: float) -> float:
         """Returns the seconds of the next updates, and of what is beside them."""
