@@ -26,7 +26,7 @@ AROUND = {
     "pages": set(),
     "targets": {"pages"},
     "insight": {"targets", "pages", "distribution"},
-    "serving": {"targets", "pages"},
+    "serving": {"targets"},
 }
 # They join the others.
 TOP = {"app", "cli", "__init__", "__main__", "layers", "losses", "stderr_filter"}

@@ -16,9 +16,9 @@ from minigpt.cli.command import (
     ModelArgument,
     VerboseOption,
     command,
+    model_of,
     model_source,
     names_of_options,
-    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -66,7 +66,7 @@ def chat(
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = open_model(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose, adapter)
     dialogue = _Dialogue(model, system, settings)
     if interactive:
         if model.tokenizer.chat is None:

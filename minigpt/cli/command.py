@@ -125,7 +125,7 @@ def model_source(path: Path, needed: str) -> ModelSource:
     return source
 
 
-def open_model(
+def model_of(
     source: ModelSource, settings: TextSettings, verbose: bool, adapter: Path | None = None
 ) -> Any:
     """Opens the model of a run or a file; with `verbose`, prints what runs it."""

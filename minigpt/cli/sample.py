@@ -14,9 +14,9 @@ from minigpt.cli.command import (
     ModelArgument,
     VerboseOption,
     command,
+    model_of,
     model_source,
     names_of_options,
-    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -74,7 +74,7 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = open_model(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose, adapter)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,

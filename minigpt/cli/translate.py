@@ -11,9 +11,9 @@ from minigpt.cli.command import (
     ModelArgument,
     VerboseOption,
     command,
+    model_of,
     model_source,
     names_of_options,
-    open_model,
     with_sampling_options,
 )
 from minigpt.cli.terminal import (
@@ -56,7 +56,7 @@ def translate(
         sources += input_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
-    model = open_model(source, sampling, verbose)
+    model = model_of(source, sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for number, text in enumerate(texts, start=1):

@@ -25,6 +25,7 @@ from minigpt.config import (
     ShakespeareConfig,
 )
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
+from minigpt.config.data import StoriesConfig
 from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Documents, Piece, collect
 from minigpt.corpus.split import split_corpus
@@ -154,8 +155,9 @@ def open_source(data: DataConfig) -> Source | TextFiles:
             return Source(lambda: _shakespeare(data), data.sha256)
         case PythonConfig():
             return Source(python_library)
-        case _:
+        case StoriesConfig():
             return Source(lambda: (Piece(s.encode(), True) for s in stories()), FINGERPRINT)
+    raise NotImplementedError(f"data.source = {data.source!r}")
 
 
 def source_name(data: DataConfig) -> str:

@@ -53,13 +53,11 @@ class TextFiles:
     """
 
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
-    suffixes: ClassVar[tuple[str, ...]] = (
-        *(".txt", ".md", *(suffix for suffix in rows.READERS if suffix != ".json")),
-        *(
-            kind + compression
-            for kind in (".txt", ".md", ".jsonl", ".csv", ".tsv")
-            for compression in rows.COMPRESSIONS
-        ),
+    suffixes: ClassVar[tuple[str, ...]] = tuple(
+        kind + compression
+        for kind in (".txt", ".md", *rows.READERS)
+        for compression in ("", *rows.COMPRESSIONS)
+        if kind != ".json"
     )
     has_rows: ClassVar[bool] = True
 

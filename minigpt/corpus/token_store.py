@@ -154,8 +154,10 @@ class _Store:
         self.source: Any = self.ids or (text.source if text else open_source(data))
         if isinstance(self.source, TextFiles):
             self.source.check_found()
-        # The texts of the package keep the split that their published scores are for.
-        self.by_bytes = bool(getattr(data, "paths", None)) or data.source == "datasets"
+        # These texts keep the split that their published scores are for.
+        published = data.source in ("stories", "imdb", "shakespeare", "python")
+        bundled = isinstance(data, DialoguesConfig) and not data.paths
+        self.by_bytes = not published and not bundled
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)

@@ -43,7 +43,7 @@ class Hook:
         """
 
     def evaluated(self, logs: dict[str, Any]) -> None:
-        """Called after each validation, with its scores, and after a checkpoint of that state."""
+        """Called after each validation, with its scores; at the end of an epoch, after its checkpoint."""
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
         """Called after training, with the best model."""

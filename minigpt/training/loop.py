@@ -123,6 +123,7 @@ class TrainingLoop:
                     model.reset_metrics()
                 callbacks.on_epoch_begin(epoch)
 
+                # An epoch that was interrupted goes on with its next batch.
                 for number in range(saving.batch, saving.batches_per_epoch):
                     batch = task.batch(clock.batches)
                     progress = clock.limits.progress(clock.step)
@@ -147,9 +148,10 @@ class TrainingLoop:
                     saving.save_if_due()
                     if "val_loss" in logs:
                         hooks.evaluated(logs)
-                    if self._is_ending():
+                    if self._agree_to_end():
                         break
 
+                # An epoch also ends at the time limit, or if the loss no longer improves.
                 saving.epoch, saving.batch = epoch + 1, 0
                 logs = _floats(model.get_metrics_result())
                 logs |= self._evaluate(logs)
@@ -159,7 +161,7 @@ class TrainingLoop:
                 hooks.epoch_ended(saving.epoch, logs)
                 saving.save()
                 hooks.evaluated(logs)
-                if self._is_ending():
+                if self._agree_to_end():
                     break
         self.ended_together = True
 
@@ -203,8 +205,8 @@ class TrainingLoop:
             except Exception as error:
                 LOGGER.warning("no samples after epoch %g: %s", epochs, failure(error))
 
-    def _is_ending(self) -> bool:
-        """Returns whether the epoch, or training, ends here; never within an accumulated update.
+    def _agree_to_end(self) -> bool:
+        """Agrees with the other processes whether the epoch ends here; never within an accumulated update.
 
         Raises:
           KeyboardInterrupt: a process was interrupted; the state is saved.

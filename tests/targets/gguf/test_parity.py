@@ -168,5 +168,8 @@ def test_a_text_that_could_not_start(tmp_path, monkeypatch):
 
 def test_everything_banned_ends_the_text(tmp_path):
     model = portable(build(GPT_SHAPES["modern"]), tmp_path)
-    (sample,) = model.samples("Ana", 9, banned_tokens=list(range(model.vocab_size)))
+    with pytest.raises(UserError, match="banned_tokens"):
+        model.samples("Ana", 9, banned_tokens=list(range(model.vocab_size)))
+    # A processor is not checked beforehand.
+    (sample,) = model.samples("Ana", 9, logits_processor=lambda ids, logits: logits - np.inf)
     assert (sample.text, sample.tokens) == ("", [])

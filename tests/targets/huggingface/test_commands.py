@@ -26,7 +26,7 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
     done = called("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
     assert "bits per byte, over" in done.stdout and done.stderr == ""
     done = called("evaluate", "runs/gpt2", cwd=tmp_path)
-    assert done.returncode == 2 and "name a text to evaluate on" in done.stderr
+    assert done.returncode == 2 and done.stderr.startswith("minigpt: RUN runs/gpt2: ")
 
     done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
