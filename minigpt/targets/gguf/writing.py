@@ -16,6 +16,7 @@ from gguf import GGUFValueType as ValueType
 import minigpt
 from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
+from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.tensors import named_tensors
 from minigpt.targets.gguf.tokenizer_tables import (
@@ -82,13 +83,17 @@ def write_portable(
 
     Args:
       path: the file.
-      config, tokenizer: those of the model, without a `portable_problem`.
+      config, tokenizer: those of the model.
       weights: the values of `model.weights`, in their order.
       name: the name of the model.
       training: facts about the run, the keys of `minigpt.training`.
       weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
+    Raises:
+      UserError: the format cannot express the model or the tokenizer.
     """
     model = config.model.resolved()
+    if problem := portable_problem(config.model, tokenizer):
+        raise UserError(problem)
     vocabulary = llama_vocabulary(tokenizer)
     architecture = architecture_of(model, vocabulary)
     with atomic_file(path) as unfinished:
