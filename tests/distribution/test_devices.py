@@ -9,6 +9,7 @@ from minigpt.config.training import TrainingConfig
 from minigpt.distribution import devices
 from minigpt.distribution.cluster import Cluster
 from minigpt.distribution.devices import Devices, set_up_replicas
+from minigpt.distribution.launch import worker_environment
 from minigpt.errors import UserError
 from minigpt.training.clock import StepLimits
 
@@ -114,3 +115,13 @@ def test_an_interrupt_during_the_exchange_counts_at_the_next_update():
     of_workers.replicas = SimpleNamespace(sum_over_workers=sum_over_workers)
     assert [of_workers.agree(loop), of_workers.agree(loop)] == [False, True]
     assert [values[1] for values in exchanged] == [0, 1]
+
+
+def test_workers_of_a_launch_share_the_gpus_that_the_driver_lists(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf 'GPU 0: A\\nGPU 1: B\\nGPU 2: C\\nGPU 3: D\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    places = [worker_environment(["a:1", "b:1"], index) for index in (0, 1)]
+    assert [place["CUDA_VISIBLE_DEVICES"] for place in places] == ["0,1", "2,3"]
