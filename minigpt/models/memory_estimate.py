@@ -5,6 +5,7 @@ import resource
 from pathlib import Path
 
 from minigpt.config import Config, GPTConfig, TransformerConfig
+from minigpt.errors import UserError
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 # Arrays of the size of the weights that an optimizer keeps.
@@ -61,6 +62,19 @@ def machine_bytes() -> int:
     if _CGROUP_LIMIT.is_file() and (text := _CGROUP_LIMIT.read_text().strip()).isdecimal():
         limits.append(int(text))
     return min(limits)
+
+
+def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
+    """Raises a `UserError` if the weights alone exceed the memory of this machine.
+
+    The file of a model may come from anybody.
+    """
+    size = 4 * matrix_weights(config, vocab_size)
+    if size > (available := machine_bytes()):
+        raise UserError(
+            f"model.embed_dim = {config.embed_dim}, num_layers = {config.num_layers}: the weights need "
+            f"{_gigabytes(size)}; this machine has {_gigabytes(available)}"
+        )
 
 
 def needed_to_train(config: Config, vocab_size: int) -> str:

@@ -201,10 +201,12 @@ class Run:
         # These import TensorFlow.
         from minigpt.models import build_model
         from minigpt.models.lora import merged_weights
+        from minigpt.models.memory_estimate import check_model_fits
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
         config, tokenizer = self.config, self.load_tokenizer()
+        check_model_fits(config.model, tokenizer.vocab_size)
         model = build_model(config.model, tokenizer.vocab_size, config.training.precision)
         if checkpoint is None:
             # Only the weights are read: the file may come from someone else and describe other layers.

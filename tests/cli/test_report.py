@@ -43,7 +43,7 @@ def test_what_is_refused(runs):
         ("a", "--output", "b/report.html"): "--output b/report.html",
         ("a", "b", "--output", "b/report.html"): "--output b/report.html",
         ("a", "c", "--output", "new.html"): "RUN c",
-        ("a", "--output", "mine.html/report.html"): "--output mine.html/report.html",
+        ("a", "--output", "mine.html/report.html"): "mine.html/report.html",
     }
     for arguments, expected in cases.items():
         (line,) = refused("report", *arguments, cwd=runs)

@@ -15,7 +15,7 @@ from minigpt.config import Config
 from minigpt.config.model import TransformerConfig
 from minigpt.config.schema import STORIES_DEFAULTS, selector
 from minigpt.config.section import Section
-from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.errors import UserError, as_path
 from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.analysis import Analysis, Baselines
 from minigpt.runs.checkpoints import best_state
@@ -157,8 +157,7 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
         output.parent.mkdir(parents=True, exist_ok=True)
         replace_file(output, page.encode())
     except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
-        raise UserError(ArgumentProblem("output", output, problem)) from None
+        raise UserError(f"{output}: cannot be written: {error.strerror or error}") from None
 
 
 # The files may be damaged, or come from somebody else: the type and the length of each value are checked.
