@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config.loading import FORMAT, load_config
-from minigpt.config.schema import Config
+from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
 from minigpt.errors import UserError
 
@@ -128,7 +128,14 @@ def complete(
       UserError: a setting contradicts a chosen one or the run; one line each.
     """
     given = config.model_dump(exclude_unset=True)
-    origins = dict.fromkeys(_names(given), "given")
+    # The defaults of the stories are set, too, but nobody gave them.
+    defaults = STORIES_DEFAULTS if config.data.source == "stories" else {}
+    origins = {
+        f"{section}.{name}": "given"
+        for section, settings in given.items()
+        for name, value in settings.items()
+        if defaults.get(section, {}).get(name) != value
+    }
     if text:
         chosen = _Choice(config, text, speed, gpus).unset_settings()
         sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}

@@ -234,7 +234,10 @@ class Clock:
             may_extend and finish < EARLIEST * limit
         ):
             more = int(max(0.0, until) * (end - step) / seconds_of_rest)
-            self.limits.change(step, min(self.limits.total_steps, step + more))
+            end = min(self.limits.total_steps, step + more)
+            # No epoch of a few steps at the end, if leaving it out costs at most 1/40 of the steps.
+            rest = (end - self.epoch_step) % self.config.updates_per_epoch
+            self.limits.change(step, end - rest if rest <= min(end // 40, end - step) else end)
         self.is_planned, self._checked_at = True, at
 
     @property

@@ -103,6 +103,10 @@ def test_the_origin_of_a_setting_is_known():
         tuned.origins
     )
     assert tuned.origins["model.dropout_rate"] == "given"
+    # The defaults of the stories are nobody's.
+    assert complete(load_config({"training": {"epochs": 1}})).origins == {
+        "training.epochs": "given"
+    }
     assert tuned.origins["training.learning_rate"].startswith("chosen")
     contradiction = load_config(None, [*overrides, "model.embed_dim=32"], text=["book.txt"])
     with pytest.raises(UserError, match=r"model.embed_dim"):

@@ -99,6 +99,15 @@ def test_what_is_compiled_once_is_not_extrapolated(monkeypatch, minutes, steps_p
     assert machine.limits.progress(machine.clock.step) == pytest.approx(1)
 
 
+def test_the_last_epoch_is_not_a_few_steps(monkeypatch):
+    for steps in range(90, 110):
+        settings = {"epochs": 100, "steps_per_epoch": steps, "max_minutes": 1}
+        machine = Machine(monkeypatch, **settings)
+        assert machine.run(lambda step: 0.1, compiling=1) == pytest.approx(60, rel=0.05)
+        rest = machine.clock.step % steps
+        assert not rest or rest > machine.clock.step // 40
+
+
 def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
     assert 108 <= machine.run(lambda step: 0.1 if step < 300 else 0.4) <= 122.5
