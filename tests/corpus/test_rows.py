@@ -114,16 +114,17 @@ def test_the_column_is_named_once(tmp_path, messages):
 
 @pytest.mark.slow
 def test_large_files_do_not_take_memory(tmp_path):
-    """200,000 rows of one column, in one row group: 20 MB that are never in memory at once."""
+    """200,000 rows of one column, in one row group: 20 MB of which pyarrow never holds all."""
     texts = pyarrow.array([f"{number:>100}" for number in range(200_000)])
     table = pyarrow.table({"text": texts, "unused": texts})
     pyarrow.parquet.write_table(
         table, tmp_path / "a.parquet", use_dictionary=False, compression="none"
     )
     del table, texts
+    file = rows.SourceFile(tmp_path / "a.parquet")
     before = pyarrow.total_allocated_bytes()
     highest = 0
-    for count, _ in enumerate(rows.open_texts(tmp_path / "a.parquet", None)):
+    for count, _ in enumerate(rows.open_texts(file, None)[1]):
         if count % 1000 == 0:
             highest = max(highest, pyarrow.total_allocated_bytes() - before)
     assert count == 199_999 and highest < 5_000_000
