@@ -31,9 +31,7 @@ def check_run(path: Path, argument: str = "run") -> None:
             problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)
-    expected = (
-        "expected a run directory of `minigpt train`, or, for sampling, a portable file (.gguf)"
-    )
+    expected = "expected a run directory; `minigpt sample` takes a portable file (.gguf), too"
     raise UserError(ArgumentProblem(argument, path, f"{problem}; {expected}"))
 
 
