@@ -126,6 +126,22 @@ def test_copies_are_on_one_side(options):
     assert sorted(train + val) == sorted(COPIES) and len(val) == 6
 
 
+def test_a_large_document_with_copies_is_not_divided():
+    """Its other copy has what would be held out."""
+    copied = "Ana sat.\n" * 300
+    for text in ("7 figs.\n" * 300, "7 figs.\n" * 600):
+        for texts in ([copied, copied, text], [text, copied, copied]):
+            _, (val,) = parts_of(texts, 0.1)
+            assert val == "7 figs.\n" * (len(val) // 8)
+
+
+def test_a_line_is_divided_only_while_more_than_half_is_missing():
+    small, line = "Ana sat. " * 12, "7 figs. " * 150
+    found = {tuple(parts_of(texts, 0.1)[1]) for texts in ([small, line], [line, small])}
+    # The document that is drawn first decides.
+    assert (small,) in found and len(found) == 2
+
+
 @pytest.mark.parametrize("options", [{}, by_documents])
 def test_a_document_with_many_copies_is_held_out_only_if_there_is_no_other(options):
     train, val = parts_of(["a"] * 7 + ["b"] * 6, 0.1, **options)

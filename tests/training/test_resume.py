@@ -16,7 +16,7 @@ from minigpt.config import dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
-from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.checkpoints import newest_checkpoint, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.training import loop
 from minigpt.training.hooks import Hooks
@@ -173,3 +173,17 @@ def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, moment):
     (path,) = checkpoint_paths(tmp_path / "run/checkpoints")
     for array in read_checkpoint(path).arrays.values():
         assert (array == array).all()
+
+
+@pytest.mark.slow
+def test_two_runs_of_the_default_configuration_have_the_same_bits(tmp_path):
+    """In processes of their own, because TensorFlow's threads are set before it is used."""
+    changes = ("epochs=1", "steps_per_epoch=12", "max_minutes=none", "deterministic=true")
+    settings = [part for change in changes for part in ("--set", f"training.{change}")]
+    states = []
+    for name in ("a", "b"):
+        command = [sys.executable, "-m", "minigpt", "train", "--run", name, *settings]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        checkpoint = newest_checkpoint(tmp_path / name / "checkpoints")
+        states.append({key: array.tobytes() for key, array in checkpoint.arrays.items()})
+    assert states[0] == states[1] and len(states[0]) > 90

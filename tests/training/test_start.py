@@ -43,7 +43,7 @@ def fills_batches(config: Config) -> None:
 
 @pytest.mark.parametrize("given", [[], ["training.batch_size=1"], ["model.max_len=2"]])
 @pytest.mark.parametrize("text", [LINE[:4], LINE[:20], LINE * 6, LINE * 16, "猫坐在山上。" * 30])
-def test_the_smallest_text_fills_a_batch(text, given, tmp_path, cache):
+def test_the_smallest_text_fills_a_batch(text, given, tmp_path):
     (tmp_path / "book.txt").write_text(text)
     config = config_for_text([str(tmp_path / "book.txt")], given)
     fills_batches(config)
@@ -51,7 +51,7 @@ def test_the_smallest_text_fills_a_batch(text, given, tmp_path, cache):
     assert config.training.warmup_steps <= steps_of(config) / 10
 
 
-def test_a_short_text_fills_a_batch_though_half_of_it_is_held_out(tmp_path, cache):
+def test_a_short_text_fills_a_batch_though_half_of_it_is_held_out(tmp_path):
     # Short documents are not divided.
     (tmp_path / "book.txt").write_text(f"{LINE * 13}@{LINE * 12}")
     fills_batches(config_for_text([str(tmp_path / "book.txt")], ["data.document_separator=@"]))
