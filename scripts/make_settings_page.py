@@ -229,7 +229,8 @@ def formats_table() -> str:
     """Returns the table of the exports that have each sampling setting."""
     lines = [
         "TensorFlow supports every setting, and `minigpt sample` uses it if a setting needs it. These\n"
-        "exports support:\n",
+        "exports support the settings below. The SavedModel of a translation model has `beams` and\n"
+        "`length_penalty`.\n",
         f"| setting | {' | '.join(FORMATS.values())} |",
         "|---|" + "---|" * len(FORMATS),
     ]

@@ -69,9 +69,13 @@ class SettingRow:
         records it.
         """
         if self.role in ("training", "search"):
-            return ("saved_model",) if self.role == "search" else ()
-        others = {"gguf": self.in_engine, "huggingface": self.name == "typical_p"}
-        return ("saved_model", *(name for name, has in others.items() if has))
+            return ()
+        has = {
+            "saved_model": self.name != "stop",
+            "gguf": self.in_engine,
+            "huggingface": self.name == "typical_p",
+        }
+        return tuple(name for name in has if has[name])
 
     def limits(self) -> list[tuple[str, float]]:
         """Returns the limits as comparisons: (">=", 0) and the like."""
