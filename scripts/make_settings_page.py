@@ -166,6 +166,7 @@ def described(text: str) -> str:
         name for section in SECTIONS for v in variants(section).values() for name in v.model_fields
     }
     alone = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))
+    text = " ".join(text.split())
     text = re.sub(rf"\b(?:(?:{'|'.join(SECTIONS)})\.\w+|{alone})\b", r"`\g<0>`", text)
     text = re.sub(r"``+", "`", text)
     return text.replace("*", r"\*").replace("|", r"\|")
