@@ -130,7 +130,11 @@ class TextSettings:
     """How a text is continued. `settings_of` checks the values. The order is that of the filters."""
 
     # ruff: noqa: RUF009 - a row is made once.
-    prompts: list[str] = _row([""], "prompts of the samples after an epoch", "training")
+    prompts: list[str] = _row(
+        [""],
+        "prompts of the samples after an epoch; of a text, two beginnings of its held-out part if unset",
+        "training",
+    )
     max_new_tokens: int = _row(
         40, "maximum number of tokens to generate", "text", least=0, most=MAX_NEW_TOKENS
     )
