@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minigpt.config.fine_tuning import settings_for
 from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
@@ -43,11 +44,6 @@ LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
 GPU_ROWS, GPU_UPDATES = 32, 2000
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
-# Fine-tuning a model of so many weights: its learning rate, passes over the text, and least updates.
-TUNED_WEIGHTS, TUNED_RATE, TUNED_PASSES, LEAST_STEPS = 5e6, 6e-4, 5, 40
-# Models of more weights are trained with AdamW, for few steps.
-LARGE_WEIGHTS = 30e6
-LARGEST_VOCABULARY = 50_257
 # Settings of [model] that may differ from those of the run that training starts from: they affect training
 # only, or only set other settings.
 OWN_SETTINGS = {
@@ -347,43 +343,32 @@ class _Choice:
         }
 
     def for_fine_tuning(self) -> Settings:
-        """Returns the sections for a model that is already trained: no sizes, and few steps.
-
-        The values for a model of 5 million weights are the best of those measured (EXPERIMENTS.md). The
-        learning rate falls with the root of the number of weights, to the usual 1e-4 of GPT-2. Large
-        models get short sequences: two cores should complete a useful number of steps.
-        """
+        """Returns the sections for a model that is already trained: no sizes, and few steps."""
         model, tokenizer = self.source.model.resolved(), self.source.tokenizer
-        vocab_size = tokenizer.vocab_size or LARGEST_VOCABULARY
+        vocab_size = tokenizer.vocab_size or 50_257
         weights = 12 * model.num_layers * model.embed_dim**2 + vocab_size * model.embed_dim
-        is_small = weights < LARGE_WEIGHTS
         tokens = self.training_share * _tokens(self.text, tokenizer.kind, vocab_size)
-        length, batch_size = (min(256, model.max_len), 8) if is_small else (128, 4)
-        length = self.setting("training.sequence_length", length)
-        batch_size = self.setting("training.batch_size", batch_size)
+        training, dropout_rate, steps = settings_for(weights, tokens, model.max_len)
+        length = self.setting("training.sequence_length", training["sequence_length"])
+        batch_size = self.setting("training.batch_size", training["batch_size"])
         if length is not None:
             is_fixed = self.is_set("training.sequence_length")
             length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
-        epochs = self.setting("training.epochs", 10)
         tokens_per_step = batch_size * (length or model.max_len)
-        steps = TUNED_PASSES * tokens / tokens_per_step if is_small else 200
         in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights / tokens_per_step
-        chosen = max(1, round(min(max(steps, LEAST_STEPS), in_time) / epochs))
-        per_epoch = self.setting("training.steps_per_epoch", chosen)
-        optimizer = {"optimizer": "muon", "adam_beta_2": 0.99, "weight_decay": 0.1}
-        if not is_small:
-            optimizer = {"optimizer": "adamw", "adam_beta_2": 0.999, "weight_decay": 0.01}
+        epochs = self.setting("training.epochs", 10)
+        per_epoch = max(1, round(min(steps, in_time) / epochs))
+        per_epoch = self.setting("training.steps_per_epoch", per_epoch)
         return {
             "data": {"val_fraction": self.val_fraction},
-            "model": {"dropout_rate": 0.1} if is_small else {},
+            "model": {"dropout_rate": dropout_rate} if dropout_rate else {},
             "training": {
+                **training,
                 "epochs": epochs,
                 "max_minutes": self.minutes,
                 "steps_per_epoch": per_epoch,
                 "batch_size": batch_size,
                 "sequence_length": length,
-                **optimizer,
-                "learning_rate": float(f"{TUNED_RATE * (TUNED_WEIGHTS / weights) ** 0.5:.1g}"),
                 "warmup_steps": _warmup(epochs * (per_epoch or 20), 10),
                 "early_stopping_patience": 3,
             },
