@@ -97,19 +97,6 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     return parts | {"head": size(model.head)}
 
 
-def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
-    """Estimates the time of training without its limit, from the multiplications and the probed speed."""
-    training = task.config.training
-    batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
-    multiplied = block_weights(task.config.model) + model.vocab_size * task.config.model.embed_dim
-    if task.config.model.kind == "encoder_decoder":
-        # A token goes through the encoder or through the decoder and the head, not through both.
-        multiplied //= 2
-    # An evaluation is the forward pass alone, a third of an update.
-    tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
-    return multiplied * tokens / probe_speed(training)[0]
-
-
 def _training(task: Task, seconds: float) -> str:
     training, length = task.config.training, task.sequence_length
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
