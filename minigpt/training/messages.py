@@ -11,13 +11,12 @@ from typing import Any
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths, is_newer
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.stopping import last_checkpoint
-from minigpt.training.strategy import probe_speed, unused_gpu
+from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
 # What the figures mean; docs/guide.md has the same words, and more.

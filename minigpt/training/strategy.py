@@ -17,7 +17,12 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores, why_no_gpu
 from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
-from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
+from minigpt.models.memory_estimate import (
+    block_weights,
+    machine_bytes,
+    needed_to_train,
+    training_bytes,
+)
 from minigpt.runs.run import Run
 from minigpt.training.optimizers import build_optimizer
 from minigpt.training.tasks.task import Batch, Task
