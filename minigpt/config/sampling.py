@@ -69,9 +69,13 @@ class SettingRow:
         records it.
         """
         if self.role in ("training", "search"):
-            return ("saved_model",) if self.role == "search" else ()
-        others = {"gguf": self.in_engine, "huggingface": self.name == "typical_p"}
-        return ("saved_model", *(name for name, has in others.items() if has))
+            return ()
+        has = {
+            "saved_model": self.name != "stop",
+            "gguf": self.in_engine,
+            "huggingface": self.name == "typical_p",
+        }
+        return tuple(name for name in has if has[name])
 
     def limits(self) -> list[tuple[str, float]]:
         """Returns the limits as comparisons: (">=", 0) and the like."""
@@ -126,7 +130,11 @@ class TextSettings:
     """How a text is continued. `settings_of` checks the values. The order is that of the filters."""
 
     # ruff: noqa: RUF009 - a row is made once.
-    prompts: list[str] = _row([""], "prompts of the samples after an epoch", "training")
+    prompts: list[str] = _row(
+        [""],
+        "prompts of the samples after an epoch; of a text, two beginnings of its held-out part if unset",
+        "training",
+    )
     max_new_tokens: int = _row(
         40, "maximum number of tokens to generate", "text", least=0, most=MAX_NEW_TOKENS
     )

@@ -33,7 +33,7 @@ from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import new_training, resumed_training, starting_model
 from minigpt.training.stopping import report_failed_writes
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, probe_speed, training_seconds
 from minigpt.training.tasks.dialogue import Dialogue
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
@@ -95,7 +95,7 @@ def train(
         # Not before the text and all settings are known to be usable.
         for line in start.completed.in_words() if start.completed else ():
             show(console, line)
-        seconds = messages.training_seconds(task, model)
+        seconds = training_seconds(task, probe_speed(task.config.training)[0])
         description = messages.in_lines(messages.summary(task, model, device, seconds))
         facts = run_facts(task, model, device)
         stop_if_interrupted()

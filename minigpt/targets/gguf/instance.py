@@ -331,25 +331,12 @@ class BatchEngine(Engine):
     def choice(self, slot: int) -> Choice:
         """Returns the probabilities from which the newest token of a text was chosen."""
         address = self._checked("slot_choice", slot)
-        return _choices(self._view(address, _CHOICE.itemsize))[0]
+        ((probability, ids, probabilities),) = (
+            self._view(address, _CHOICE.itemsize).view(_CHOICE).tolist()
+        )
+        count = sum(i >= 0 for i in ids)  # A small vocabulary has fewer tokens.
+        return Choice(probability, tuple(ids[:count]), tuple(probabilities[:count]))
 
     def close_slot(self, slot: int) -> None:
         """Ends the text in a slot."""
         self._call("close_slot", slot)
-
-    def describe(self, ids: Sequence[int] | np.ndarray) -> list[Choice]:
-        """Returns the probabilities of the next token at each position of a text, int32[T], T ≤ max_len.
-
-        `probability` at the last position, which has no next token, is 0.
-        """
-        if not len(ids):
-            return []
-        return _choices(self._read_text("describe_text", ids, _CHOICE.itemsize * len(ids)))
-
-
-def _choices(data: np.ndarray) -> list[Choice]:
-    found = []
-    for probability, ids, probabilities in data.view(_CHOICE).tolist():
-        count = sum(i >= 0 for i in ids)  # A small vocabulary has fewer tokens.
-        found.append(Choice(probability, tuple(ids[:count]), tuple(probabilities[:count])))
-    return found

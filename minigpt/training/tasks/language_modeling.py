@@ -15,7 +15,7 @@ from minigpt.generation.base_models import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.console import counted
 from minigpt.training.progress import Display
-from minigpt.training.samples import TextGenerator
+from minigpt.training.samples import TextGenerator, held_out_prompts
 from minigpt.training.tasks.task import Batch, Samples, Task
 
 
@@ -40,6 +40,11 @@ class LanguageModeling(Task):
             raise UserError(*problems)
         windows = windows_in_pass(self.corpus.train.tokens, length)
         self.batches_in_pass = windows // training.batch_size
+        sampling = self.config.sampling
+        if "prompts" not in sampling.model_fields_set:
+            prompts = held_out_prompts(self.corpus.val.ids, self.corpus.tokenizer, training.seed)
+            sampling = sampling.model_copy(update={"prompts": prompts})
+            self.config = self.config.model_copy(update={"sampling": sampling})
         self.tokens_per_batch = training.batch_size * length
 
     def batch(self, number: int) -> Batch:

@@ -45,7 +45,7 @@ class Task(abc.ABC):
         self.config = config
         self.corpus = corpus
         self.prepare()
-        self.config = resolved(config, self.batches_in_pass, recorded_path)
+        self.config = resolved(self.config, self.batches_in_pass, recorded_path)
 
     @abc.abstractmethod
     def prepare(self) -> None:
