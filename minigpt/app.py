@@ -26,6 +26,7 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    base: str | Path | None = None,
     resume_from: str | Path | None = None,
     overrides: Sequence[str] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -46,6 +47,9 @@ def train(
       config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
         None for the default configuration.
       run: the run directory, new or empty; `runs/NAME-N` if None.
+      base: what training starts from: the name of a base ("english"), a run directory, or a portable file;
+        "auto" for the base of the package if it is measured to help, "none" for nothing. None for the
+        setting `training.init_from`.
       resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
         first step if there is none, with the run's settings; `config` and `run` must be None.
       overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. When training is
@@ -70,6 +74,7 @@ def train(
     return pipeline.train(
         config,
         run,
+        base=base,
         resume_from=resume_from,
         overrides=overrides,
         callbacks=callbacks,

@@ -204,6 +204,14 @@ def pair_run(runs_folder: Path) -> minigpt.Run:
     return minigpt.Run(runs_folder / "pairs")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def without_bases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Texts are learned from nothing, by models that are smaller than a base."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minigpt.runs.layout.BASES", tmp_path_factory.mktemp("no_bases"))
+        yield
+
+
 @pytest.fixture
 def own_bases(tiny_run: minigpt.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of bases in place of that of the package: the model of `tiny_run` is "english"."""

@@ -64,6 +64,16 @@ TextOption = Annotated[
     ),
 ]
 
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="BASE",
+        help="What training starts from: auto (the base of the package if it helps; the default with "
+        "--text alone), none, the name of a base (english), a run, or a portable file.",
+    ),
+]
+
 
 def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a command: its errors name options, and messages go to standard error.

@@ -31,10 +31,9 @@ StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
 class TrainingConfig(Section):
-    init_from: str | None = Field(
-        None,
-        description="fine-tuning: the run whose best model, sizes and tokenizer training starts from",
-    )
+    init_from: str | None = None
+    """what training starts from, with its sizes and its tokenizer: a run, a portable file, or the name of a
+    base, such as english; auto: the base of the package if it helps"""
     lora_rank: Positive | None = None
     """with init_from: train only low-rank updates (LoRA) of this rank"""
     sequence_length: int | None = Field(None, ge=2, le=1_000_000_000)
@@ -131,6 +130,6 @@ class TrainingConfig(Section):
         if self.min_learning_rate > self.learning_rate:
             should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
             return "min_learning_rate", should
-        if self.lora_rank and self.init_from is None:
-            return "lora_rank", "needs training.init_from, the run whose model is adapted"
+        if self.lora_rank and self.init_from in (None, "auto"):
+            return "lora_rank", "needs training.init_from, the run or the base that is adapted"
         return None

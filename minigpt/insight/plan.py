@@ -42,6 +42,7 @@ def plan(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    base: str | Path | None = None,
     overrides: Sequence[str] = (),
     name: str | None = None,
 ) -> Plan:
@@ -52,12 +53,12 @@ def plan(
     written.
 
     Args:
-      config, run, overrides, name: as for `train`.
+      config, run, base, overrides, name: as for `train`.
     Raises:
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C.
     """
-    start = new_training(config, overrides, run, name)
+    start = new_training(config, overrides, run, name, base=base)
     stop_if_interrupted()
     device = Strategy().set_up(start.config.training)
     corpus = start.open_corpus()
@@ -108,6 +109,8 @@ def plan(
             },
             "parameters": parameters_by_part(model) | {"total": count_merged(model)},
             "origins": dict(start.completed.origins),
+            "init_from": training.init_from,
+            "bits_before_training": start.completed.bits,
             "device": device,
             "memory_bytes": memory,
             "seconds": round(min(seconds, limit or seconds), 1),
