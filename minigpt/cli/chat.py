@@ -21,13 +21,7 @@ from minigpt.cli.command import (
     names_of_options,
     with_sampling_options,
 )
-from minigpt.cli.terminal import (
-    is_interactive,
-    print_json,
-    print_message,
-    print_text,
-    prompt_loop,
-)
+from minigpt.cli.terminal import is_interactive, print_json, print_message, print_text, prompt_loop
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
 
