@@ -72,7 +72,6 @@ _WITH_KERAS = {
     "verify": "minigpt.app",
     "Evaluation": "minigpt.evaluation.scores",
     "PairEvaluation": "minigpt.evaluation.scores",
-    "evaluate_files": "minigpt.generation.run_scores",
     "evaluate_run": "minigpt.generation.run_scores",
     "TextModel": "minigpt.generation.text_models",
     "TranslationModel": "minigpt.generation.text_models",

@@ -23,9 +23,8 @@ def attend(
     visible: Any,
     dropout: Any,
     training: bool | None = None,
-    bias: Any = None,
 ) -> Any:
-    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K) + bias) V.
+    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
 
     Vaswani et al. 2017, section 3.2.1.
 
@@ -36,7 +35,6 @@ def attend(
       visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key; all keys if None. Each
         row needs at least one True: the softmax over an empty set is NaN.
       dropout: the layer that drops attention weights in training.
-      bias: float, broadcast to [B, H, T, S]; None adds nothing.
     Returns:
       float[B, H, T, U].
     """
@@ -44,8 +42,6 @@ def attend(
     # `ops.einsum` would first transpose the keys in memory.
     scores = tf.matmul(_grouped(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
     scores = _grouped(scores, heads)
-    if bias is not None:
-        scores = scores + ops.cast(bias, scores.dtype)
     if visible is not None:
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
@@ -156,10 +152,6 @@ class Attention(DescribedLayer):
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
         return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
 
-    def score_bias(self, queries: Any, keys: Any) -> Any:
-        """Returns what positions add to the scores; see `PositionEncoding.score_bias`."""
-        return POSITIONS[self.config.position].score_bias(queries, keys, self.num_heads)
-
     def split_heads(self, x: Any, num_heads: int) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
         width = x.shape[-1] // num_heads
@@ -269,8 +261,7 @@ class SelfAttention(Attention):
             visible = _masked(visible, mask)
             if begins is not None:
                 visible = ops.logical_and(visible, slots >= begins[:, None, :, None])
-            bias = self.score_bias(places, slots)
-            attended.append(attend(*part, visible, self.dropout, training, bias))
+            attended.append(attend(*part, visible, self.dropout, training))
         return self.project_output(ops.concatenate(attended, axis=2)), cache, values
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
@@ -338,10 +329,9 @@ class BidirectionalAttention(Attention):
         """
         key, value = source
         positions = ops.arange(ops.shape(key)[2])
-        bias = self.score_bias(positions[None], positions) if self.has_positions else None
         query = normalized(self.split_heads(self.query(x), self.num_heads), self.query_norm)
         query, visible = self._with_positions(query), positions < lengths[:, None, None, None]
-        return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
+        return self.project_output(attend(query, key, value, visible, self.dropout, training))
 
 
 @keras.saving.register_keras_serializable("minigpt")

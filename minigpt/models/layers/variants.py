@@ -84,18 +84,6 @@ class PositionEncoding:
         """
         return x
 
-    def score_bias(self, queries: Any, keys: Any, num_heads: int) -> Any:
-        """Returns what is added to the scores of a self-attention layer; None, the default, adds nothing.
-
-        Args:
-          queries: int32[B, T] or [1, T], position of the token of each query.
-          keys: int32[S], position of the token of each key.
-          num_heads: H.
-        Returns:
-          float32, broadcast to [B, H, T, S]; or None.
-        """
-        return None
-
 
 class LearnedPositions(PositionEncoding):
     """A trained vector for each position."""
