@@ -169,11 +169,10 @@ class Attention(DescribedLayer):
 class SelfAttention(Attention):
     """Self-attention in which each token attends to all tokens, also to later ones.
 
-    Without a mask, padding is attended to as well. Arguments are those of `Attention`.
+    Padding is attended to as well. Arguments are those of `Attention`.
     """
 
     causal = False
-    supports_masking = True
     value_mix: Any = None
 
     def build(self, input_shape: Any) -> None:
@@ -198,14 +197,9 @@ class SelfAttention(Attention):
         query, key = normalized(query, self.query_norm), normalized(key, self.key_norm)
         return self.rotate(query, positions), self.rotate(key, positions), value
 
-    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D].
-
-        Args:
-          mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
-            Keras passes the mask that an earlier layer has computed. None: there is no padding.
-        """
-        return self.call_with_cache(x, training=training, mask=mask)[0]
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D]."""
+        return self.call_with_cache(x, training=training)[0]
 
     def call_with_cache(
         self,
@@ -213,7 +207,6 @@ class SelfAttention(Attention):
         cache: Any = None,
         index: Any = None,
         training: bool | None = None,
-        mask: Any = None,
         first_values: Any = None,
         starts: Any = None,
     ) -> tuple[Any, Any, Any]:
@@ -224,7 +217,6 @@ class SelfAttention(Attention):
           cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
           index: int32[B], cache slot of the first token of each row. Later slots are overwritten before
             they are read.
-          mask: as for `call`; only without a cache.
           first_values: float[B, G, T, U], values of these tokens in the first block, for `value_residual`.
           starts: int32[B, T], where the text of each token begins in its row: earlier tokens are not
             attended to. None: each row is one text. Only without a cache.
@@ -249,7 +241,7 @@ class SelfAttention(Attention):
             value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
 
-        is_whole = cache is not None or mask is not None or not self.causal
+        is_whole = cache is not None or not self.causal
         attended = []
         for block in [slice(0, None)] if is_whole else blocks_of(query):
             part = query[:, :, block], key[:, :, : block.stop], value[:, :, : block.stop]
@@ -258,7 +250,6 @@ class SelfAttention(Attention):
             slots = ops.arange(ops.shape(part[1])[2])
             # Each row has at least one True: a token attends to itself.
             visible = slots <= places[:, None, :, None] if self.causal else None
-            visible = _masked(visible, mask)
             if begins is not None:
                 visible = ops.logical_and(visible, slots >= begins[:, None, :, None])
             attended.append(attend(*part, visible, self.dropout, training))
@@ -344,18 +335,6 @@ class BidirectionalSelfAttention(BidirectionalAttention):
 @keras.saving.register_keras_serializable("minigpt")
 class CrossAttention(BidirectionalAttention):
     """Attention of the decoder to the encoder's output (Vaswani et al. 2017, section 3.2.3)."""
-
-
-def _masked(visible: Any, mask: Any) -> Any:
-    """Hides the tokens where bool[B, T] is False from all other tokens. Each token sees itself.
-
-    Otherwise a row of the softmax might be empty. `visible`: bool, broadcast to [B, H, T, T], or None.
-    """
-    if mask is None:
-        return visible
-    mask = ops.cast(mask, "bool")[:, None, None, :]
-    mask = mask if visible is None else ops.logical_and(visible, mask)
-    return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
 
 
 def cache_entries(positions: Any, num_heads: int) -> Any:

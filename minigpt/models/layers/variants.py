@@ -52,9 +52,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
     """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm."""
     if config.is_modern:
-        norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
-        norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.
-        return norm
+        return keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
     return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
 
 
