@@ -26,7 +26,9 @@ from minigpt.errors import UserError
 _SETTINGS = [
     s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
 ]
-HINT = "Type a question and press Enter. /undo takes back the last one, /help prints this, /quit ends."
+HINT = (
+    "Type a question and press Enter. /undo takes back the last one, /help prints this, /quit ends."
+)
 
 
 @command(
