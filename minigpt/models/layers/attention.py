@@ -17,12 +17,7 @@ MAX_BLOCKS = 8
 
 
 def attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    visible: Any,
-    dropout: Any,
-    training: bool | None = None,
+    query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
 ) -> Any:
     """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
 
