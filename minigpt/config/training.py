@@ -101,7 +101,8 @@ class TrainingConfig(Section):
     """number of processes that share each batch; auto: those that TF_CONFIG or Slurm's variables
     describe, or one"""
     jit_compile: bool | None = None
-    """compile with XLA; if unset, true unless training.deterministic is set"""
+    """compile with XLA; if unset, true unless training.deterministic is set or, on a CPU, training takes
+    less than about a minute"""
     seed: int = Field(0, ge=0, lt=2**31)
     """seed of initial weights, batches and dropout"""
     deterministic: bool = False
@@ -116,7 +117,7 @@ class TrainingConfig(Section):
 
     @property
     def uses_xla(self) -> bool:
-        """Whether the training step is compiled with XLA: `jit_compile`, or its default."""
+        """Whether a training step may be compiled with XLA: `jit_compile`, or its default."""
         return not self.deterministic if self.jit_compile is None else self.jit_compile
 
     def _conflict(self) -> tuple[str, str] | None:

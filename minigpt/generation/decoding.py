@@ -58,8 +58,9 @@ class Decoder(tf.Module):
         # Instance attributes, because the signature depends on the model's sizes.
         signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
         compiled = partial(tf.function, jit_compile=self.model.jit_compile, autograph=False)
-        self._compiled_in_context = compiled(self._decode_in_context)
-        self._compiled_past_context = compiled(self._decode_past_context)
+        # `partial`: a SavedModel would trace functions that are attributes once more.
+        self._compiled_in_context = partial(compiled(self._decode_in_context))
+        self._compiled_past_context = partial(compiled(self._decode_past_context))
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 

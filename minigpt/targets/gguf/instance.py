@@ -6,8 +6,6 @@
 import base64
 import functools
 import re
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,9 +17,8 @@ import wasmtime
 
 from minigpt.config.sampling import TextSettings
 from minigpt.errors import UserError
+from minigpt.runs.layout import matches_checksum
 
-# The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
-_CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
 # The beginning of a page, and a part of its portable file.
 _PAGE = b"<!doctype html"
 _MODEL = re.compile(
@@ -75,7 +72,7 @@ class Engine:
         try:
             address, self._size = self._load(path)
             # Before the engine brings the weights into another form in place.
-            is_whole = _matches_checksum(self._view(address, self._size))
+            is_whole = matches_checksum(self._view(address, self._size))
             self._checked("open_file", address, self._size)
             self._checked("set_banned", 0, 0)
         except OSError as error:
@@ -259,15 +256,6 @@ class Engine:
         end = self._memory.data_len(self._store)
         memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
         return memory[address : address + size]
-
-
-def _matches_checksum(file: Any) -> bool:
-    """Returns whether the bytes of a file match its checksum; true if it has none."""
-    place = bytes(file[:1024]).find(_CHECKSUM) + len(_CHECKSUM)
-    if place < len(_CHECKSUM) or len(file) < place + 4:
-        return True
-    before = zlib.crc32(bytes(4), zlib.crc32(file[:place]))
-    return zlib.crc32(file[place + 4 :], before) == int(file[place : place + 4].view("<u4")[0])
 
 
 @dataclass(frozen=True)

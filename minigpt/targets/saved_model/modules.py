@@ -62,8 +62,10 @@ class TextModule(tf.Module):
         """Writes a SavedModel into an empty folder."""
         signatures = {name: getattr(self, name) for name in self.functions}
         signatures["serving_default"] = signatures.pop("serve")
+        # Searching the graph for operations with gradients of their own takes seconds.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         with hide_tensorflow_log():
-            tf.saved_model.save(self, str(folder), signatures)
+            tf.saved_model.save(self, str(folder), signatures, options)
 
 
 # The arguments of `sample`.
