@@ -23,7 +23,7 @@ class LearningView {
 
   field({ option, label, isNumber, least, most, default: value }) {
     const id = `learn-${option}`, step = isNumber ? "any" : 1;
-    const input = make("input", { type: "number", id, step, min: least, inputmode: isNumber ? "decimal" : "numeric", placeholder: value });
+    const input = make("input", { type: "number", id, step, min: least, inputmode: isNumber ? "decimal" : "numeric", placeholder: value ?? "by the text" });
     byId("learn-fields").append(make("div", { class: "field" }, make("label", { for: id }, label), input));
     return input;
   }
