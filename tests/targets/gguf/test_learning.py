@@ -95,7 +95,7 @@ def test_gradients(shape, tmp_path):
 
 @pytest.mark.parametrize("shape", ["gpt2_without_bias", "additions"])
 def test_weights_after_some_steps(shape, tmp_path):
-    """They are those of Keras' Adam with a linear decay: changes differ by at most 0.2 % of the largest change."""
+    """They are those of Keras' Adam with a linear decay, within 0.2 % of the largest change."""
     built = build(GPT_SHAPES[shape])
     ids = some_ids(built)
     before = dict(named_tensors(built.model.config, built.weights, joins_qkv="gpt2" in shape))
