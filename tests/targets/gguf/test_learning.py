@@ -12,8 +12,8 @@ import tensorflow as tf
 import minigpt
 from minigpt.errors import UserError
 from minigpt.models import build_model
+from minigpt.runs.tensors import named_tensors
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.tensors import named_tensors
 from tests.conftest import tiny_text
 from tests.targets.gguf.gguf_parts import parsed
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
