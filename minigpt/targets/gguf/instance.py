@@ -181,18 +181,19 @@ class Engine:
         length: int,
         batch_size: int,
         seed: int,
-        learning_rate: float,
-    ) -> Iterator[Callable[[], float]]:
-        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`.
+        steps: int = 0,
+        learning_rate: float = 0.0,
+    ) -> Iterator[tuple[int, Callable[[], float]]]:
+        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`, 0 for None.
 
         Yields:
-          A function that makes a step: it returns the mean loss of the windows before the step, in nats.
-          It raises a `UserError` if the loss is not finite; the weights are those of the step before.
+          The number of steps, and a function that makes one of them: it returns the mean loss of the
+          windows before the step, in nats. It raises a `UserError` if the loss is not finite; the weights
+          are those of the step before.
         """
         self._call("finish")
-        self._checked(
-            "open_learning", *self._write_ids(ids), length, batch_size, seed, learning_rate
-        )
+        numbers = length, batch_size, seed, steps, learning_rate
+        steps = self._checked("open_learning", *self._write_ids(ids), *numbers)
 
         def step() -> float:
             loss: float = self._call("learn")
@@ -201,7 +202,7 @@ class Engine:
             return loss
 
         try:
-            yield step
+            yield steps, step
         finally:
             self._call("close_learning")
 
