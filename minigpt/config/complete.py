@@ -15,6 +15,7 @@ from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
 from minigpt.errors import UserError
+from minigpt.runs.layout import bases
 
 Settings = dict[str, dict[str, Any]]
 
@@ -154,7 +155,8 @@ def complete(
         own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
         config = _with_sizes_of(source, config)
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
-        origins |= dict.fromkeys(_names(sizes) - own, f"of the run {config.training.init_from}")
+        kind = "base" if config.training.init_from in bases() else "run"
+        origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
     elif config.training.init_from is None:
         _check_trains_all_positions(config)
     return Completed(config, origins)
@@ -223,7 +225,8 @@ def _with_sizes_of(source: Config, config: Config) -> Config:
         raise UserError(*problems)
     own = OWN_SETTINGS & config.model.model_fields_set
     model = model.model_copy(update={name: getattr(config.model, name) for name in own})
-    config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
+    if training.init_from not in bases():
+        config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
     return config.model_copy(update={"model": model, "tokenizer": source.tokenizer})
 
 

@@ -2,12 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section
@@ -31,10 +26,8 @@ StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
 class TrainingConfig(Section):
-    init_from: str | None = Field(
-        None,
-        description="fine-tuning: the run whose best model, sizes and tokenizer training starts from",
-    )
+    init_from: str | None = None
+    """fine-tuning: the run whose best model, sizes and tokenizer training starts from"""
     lora_rank: Positive | None = None
     """with init_from: train only low-rank updates (LoRA) of this rank"""
     sequence_length: int | None = Field(None, ge=2, le=1_000_000_000)
