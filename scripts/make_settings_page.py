@@ -166,6 +166,7 @@ def described(text: str) -> str:
         name for section in SECTIONS for v in variants(section).values() for name in v.model_fields
     }
     alone = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))
+    text = " ".join(text.split())
     text = re.sub(rf"\b(?:(?:{'|'.join(SECTIONS)})\.\w+|{alone})\b", r"`\g<0>`", text)
     text = re.sub(r"``+", "`", text)
     return text.replace("*", r"\*").replace("|", r"\|")
@@ -228,7 +229,8 @@ def formats_table() -> str:
     """Returns the table of the exports that have each sampling setting."""
     lines = [
         "TensorFlow supports every setting, and `minigpt sample` uses it if a setting needs it. These\n"
-        "exports support:\n",
+        "exports support the settings below. The SavedModel of a translation model has `beams` and\n"
+        "`length_penalty`.\n",
         f"| setting | {' | '.join(FORMATS.values())} |",
         "|---|" + "---|" * len(FORMATS),
     ]

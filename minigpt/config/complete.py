@@ -15,6 +15,7 @@ from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
 from minigpt.errors import UserError
+from minigpt.runs.layout import bases
 
 Settings = dict[str, dict[str, Any]]
 
@@ -43,6 +44,11 @@ LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
 GPU_ROWS, GPU_UPDATES = 32, 2000
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
+# Fine-tuning a model of so many weights: its learning rate, passes over the text, and least updates.
+TUNED_WEIGHTS, TUNED_RATE, TUNED_PASSES, LEAST_STEPS = 5e6, 6e-4, 5, 40
+# Models of more weights are trained with AdamW, for few steps.
+LARGE_WEIGHTS = 30e6
+LARGEST_VOCABULARY = 50_257
 # Settings of [model] that may differ from those of the run that training starts from: they affect training
 # only, or only set other settings.
 OWN_SETTINGS = {
@@ -96,17 +102,20 @@ class Completed:
         return [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
 
 
-def settings_to_choose(config: Config) -> set[str]:
+def settings_to_choose(config: Config, source: Config | None = None) -> set[str]:
     """Returns the settings that should be chosen for the text because the user has not set them.
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
 
+    Args:
+      config: the settings of the user.
+      source: those of the run that `training.init_from` names.
     Returns:
       Names such as "training.epochs".
     """
     if config.data.source == "stories":
         return set()
-    return _names(_Choice(config, TextSize(0, 0)).unset_settings())
+    return _names(_Choice(config, TextSize(0, 0), source=source).unset_settings())
 
 
 def complete(
@@ -137,7 +146,7 @@ def complete(
         if defaults.get(section, {}).get(name) != value
     }
     if text:
-        chosen = _Choice(config, text, speed, gpus).unset_settings()
+        chosen = _Choice(config, text, speed, gpus, source).unset_settings()
         sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
         config = load_config({"format": FORMAT} | sections)
         unit = "token ids" if config.data.source == "ids" else "bytes of text"
@@ -146,7 +155,8 @@ def complete(
         own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
         config = _with_sizes_of(source, config)
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
-        origins |= dict.fromkeys(_names(sizes) - own, f"of the run {config.training.init_from}")
+        kind = "base" if config.training.init_from in bases() else "run"
+        origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
     elif config.training.init_from is None:
         _check_trains_all_positions(config)
     return Completed(config, origins)
@@ -215,7 +225,8 @@ def _with_sizes_of(source: Config, config: Config) -> Config:
         raise UserError(*problems)
     own = OWN_SETTINGS & config.model.model_fields_set
     model = model.model_copy(update={name: getattr(config.model, name) for name in own})
-    config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
+    if training.init_from not in bases():
+        config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
     return config.model_copy(update={"model": model, "tokenizer": source.tokenizer})
 
 
@@ -226,9 +237,15 @@ class _Choice:
     """
 
     def __init__(
-        self, config: Config, text: TextSize, speed: float = REFERENCE_SPEED, gpus: int = 0
+        self,
+        config: Config,
+        text: TextSize,
+        speed: float = REFERENCE_SPEED,
+        gpus: int = 0,
+        source: Config | None = None,
     ) -> None:
         self.config, self.text, self.speed, self.gpus = config, text, speed, gpus
+        self.source = source or config
         self.is_short = text.bytes < CHARACTERS_BELOW
         self.minutes = config.training.max_minutes or MAX_MINUTES
         # The time on the reference machine.
@@ -333,34 +350,47 @@ class _Choice:
         }
 
     def for_fine_tuning(self) -> Settings:
-        """Returns the sections for a model that is already trained: no sizes, few and short sequences.
+        """Returns the sections for a model that is already trained: no sizes, and few steps.
 
-        Published models are large. These settings let two cores complete a useful number of steps.
+        The values for a model of 5 million weights are the best of those measured (EXPERIMENTS.md). The
+        learning rate falls with the root of the number of weights, to the usual 1e-4 of GPT-2. Large
+        models get short sequences: two cores should complete a useful number of steps.
         """
-        tokens = self.training_share * self.text.bytes / BYTES_PER_TOKEN_OF_GPT2
-        length = self.setting("training.sequence_length", 128)
-        batch_size = self.setting("training.batch_size", 4)
+        model, tokenizer = self.source.model.resolved(), self.source.tokenizer
+        vocab_size = tokenizer.vocab_size or LARGEST_VOCABULARY
+        weights = 12 * model.num_layers * model.embed_dim**2 + vocab_size * model.embed_dim
+        is_small = weights < LARGE_WEIGHTS
+        tokens = self.training_share * _tokens(self.text, tokenizer.kind, vocab_size)
+        length, batch_size = (min(256, model.max_len), 8) if is_small else (128, 4)
+        length = self.setting("training.sequence_length", length)
+        batch_size = self.setting("training.batch_size", batch_size)
         if length is not None:
             is_fixed = self.is_set("training.sequence_length")
             length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
         epochs = self.setting("training.epochs", 10)
-        per_epoch = self.setting("training.steps_per_epoch", 20)
+        tokens_per_step = batch_size * (length or model.max_len)
+        steps = TUNED_PASSES * tokens / tokens_per_step if is_small else 200
+        in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights / tokens_per_step
+        chosen = max(1, round(min(max(steps, LEAST_STEPS), in_time) / epochs))
+        per_epoch = self.setting("training.steps_per_epoch", chosen)
+        optimizer = {"optimizer": "muon", "adam_beta_2": 0.99, "weight_decay": 0.1}
+        if not is_small:
+            optimizer = {"optimizer": "adamw", "adam_beta_2": 0.999, "weight_decay": 0.01}
         return {
             "data": {"val_fraction": self.val_fraction},
+            "model": {"dropout_rate": 0.1} if is_small else {},
             "training": {
                 "epochs": epochs,
                 "max_minutes": self.minutes,
                 "steps_per_epoch": per_epoch,
                 "batch_size": batch_size,
                 "sequence_length": length,
-                "optimizer": "adamw",
-                "adam_beta_2": 0.999,
-                "learning_rate": 1e-4,
+                **optimizer,
+                "learning_rate": float(f"{TUNED_RATE * (TUNED_WEIGHTS / weights) ** 0.5:.1g}"),
                 "warmup_steps": _warmup(epochs * (per_epoch or 20), 10),
-                "weight_decay": 0.01,
                 "early_stopping_patience": 3,
             },
-            "sampling": {"max_new_tokens": 100 if self.is_short else 60},
+            "sampling": {"max_new_tokens": 100 if tokenizer.kind == "character" else 60},
         }
 
     def for_pairs(self) -> Settings:

@@ -38,16 +38,12 @@ ValPaths = Annotated[
 class DataConfig(Section):
     """Settings that every source has. The subclasses are the sources."""
 
-    source: str = Field(description="where the text comes from")
-    val_fraction: Fraction = Field(
-        0.1,
-        description="share of the text held out for validation; copies of a document stay together",
-    )
-    license: str | None = Field(
-        None,
-        min_length=1,
-        description="license of the text, which the portable file and the page name",
-    )
+    source: str
+    """where the text comes from"""
+    val_fraction: Fraction = 0.1
+    """share of the text held out for validation; copies of a document stay together"""
+    license: str | None = Field(None, min_length=1)
+    """license of the text, which the portable file and the page name"""
 
 
 class StoriesConfig(DataConfig):
@@ -60,30 +56,24 @@ class FilesConfig(DataConfig):
     """Files of the user: text, or rows with a column of texts."""
 
     source: Literal["files"] = "files"
-    paths: Paths = Field(
-        [],
-        description="files of text, of rows (.jsonl, .csv, .tsv, .json, .parquet, .arrow) or compressed "
-        "(.gz, .zst), folders, glob patterns, - for standard input; at least one",
-    )
+    paths: Paths = Field([])
+    """files of text, of rows (.jsonl, .csv, .tsv, .json, .parquet, .arrow) or compressed (.gz, .zst),
+    folders, glob patterns, - for standard input; at least one"""
     field: TextColumn = None
     document_separator: Separator = None
     val_paths: ValPaths = Field([])
-    weights: list[Annotated[float, Field(gt=0)]] | None = Field(
-        None,
-        description="the rate at which each path is read, such as [3, 1]; by size if unset",
-    )
+    weights: list[Annotated[float, Field(gt=0)]] | None = None
+    """the rate at which each path is read, such as [3, 1]; by size if unset"""
 
 
 class DatasetsConfig(DataConfig):
     """A data set that the package datasets reads: of the Hugging Face hub, or of a folder."""
 
     source: Literal["datasets"] = "datasets"
-    name: str = Field(
-        "",
-        min_length=1,
-        description="its name on the hub, with a colon before the name of a configuration, or a folder",
-    )
-    split: str = Field("train", min_length=1, description="the part of the data set that is read")
+    name: str = Field("", min_length=1)
+    """its name on the hub, with a colon before the name of a configuration, or a folder"""
+    split: str = Field("train", min_length=1)
+    """the part of the data set that is read"""
     field: TextColumn = None
 
 
@@ -114,11 +104,9 @@ class DialoguesConfig(DataConfig):
     """Dialogues, in files of the user, or those of the package."""
 
     source: Literal["dialogues"] = "dialogues"
-    paths: list[str] = Field(
-        [],
-        description="files of dialogues, one a row, folders (every such file below), glob patterns; the "
-        "bundled questions about small worlds if empty",
-    )
+    paths: list[str] = Field([])
+    """files of dialogues, one a row, folders (every such file below), glob patterns; the bundled
+    questions about small worlds if empty"""
     val_paths: ValPaths = Field([])
 
 
@@ -126,29 +114,21 @@ class PairsConfig(DataConfig):
     """Pairs of sentences to translate, in files of the user."""
 
     source: Literal["pairs"] = "pairs"
-    paths: Paths = Field(
-        [],
-        description="files of pairs, folders (every *.tsv and *.txt below), glob patterns, .gz files; "
-        "at least one",
-    )
-    val_pairs: Positive | None = Field(
-        None,
-        description="number of pairs held out for validation, at most half of all; val_fraction if unset",
-    )
-    length_buckets: Positive = Field(
-        4, description="maximum number of batch shapes; each shape is compiled once"
-    )
+    paths: Paths = Field([])
+    """files of pairs, folders (every *.tsv and *.txt below), glob patterns, .gz files; at least one"""
+    val_pairs: Positive | None = None
+    """number of pairs held out for validation, at most half of all; val_fraction if unset"""
+    length_buckets: Positive = 4
+    """maximum number of batch shapes; each shape is compiled once"""
 
 
 class IdsConfig(DataConfig):
     """Token ids of the user; see docs/token-ids.md."""
 
     source: Literal["ids"] = "ids"
-    paths: Paths = Field(
-        [],
-        description="files of token ids, .bin or .npy, or folders of them; those whose names begin with "
-        "val are for validation; at least one",
-    )
+    paths: Paths = Field([])
+    """files of token ids, .bin or .npy, or folders of them; those whose names begin with val are for
+    validation; at least one"""
 
 
 AnyData = Annotated[

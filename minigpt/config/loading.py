@@ -71,7 +71,10 @@ def load_config(
             raise UserError(f"{origin}{name} = {value}: should be a table of settings")
         sections[name] = dict(sections[name])
     if text:
-        _set_paths(sections, text)
+        with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
+        if sections["data"].get("source") not in with_paths:
+            select_variant(sections, "data", "files")
+        sections["data"]["paths"] = list(text)
     problems: list[str] = []
     overridden = _apply_overrides(sections, overrides, problems)
     try:
@@ -92,13 +95,6 @@ def load_new_config(
     """
     is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
     return load_config(source or (None if is_chosen else "default"), overrides, text)
-
-
-def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
-    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
-    if sections["data"].get("source") not in with_paths:
-        select_variant(sections, "data", "files")
-    sections["data"]["paths"] = list(paths)
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:

@@ -66,55 +66,43 @@ class TransformerConfig(Section):
     # Block → the defaults that differ from those of the class.
     defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {}
 
-    kind: Literal["gpt", "encoder_decoder"] = Field(description="the kind of model")
-    max_len: int = Field(
-        128, ge=2, le=1_000_000_000, description="T, the context: maximum length of a sequence"
-    )
-    embed_dim: Positive = Field(192, description="D, width of the vector of a token")
-    head_dim: Positive | None = Field(
-        None, description="K, width of a head; embed_dim / num_heads if unset"
-    )
-    num_heads: Positive = Field(4, description="H, attention heads of a block")
-    num_kv_heads: Positive | None = Field(
-        None,
-        description="G, heads of keys and values, each shared by num_heads / num_kv_heads query heads; "
-        "num_heads if unset",
-    )
-    value_dim: Positive | None = Field(
-        None, description="U, width of the values of a head; head_dim if unset"
-    )
-    ff_dim: Positive | None = Field(
-        None,
-        description="F, inner width of the feed-forward network; if unset, 4 * embed_dim or, in a modern "
-        "block, 8/3 * embed_dim, rounded up to a multiple of 32",
-    )
-    num_layers: int = Field(
-        4, ge=1, le=MAX_LAYERS, description="L, transformer blocks (of the encoder and the decoder)"
-    )
+    kind: Literal["gpt", "encoder_decoder"]
+    """the kind of model"""
+    max_len: int = Field(128, ge=2, le=1_000_000_000)
+    """T, the context: maximum length of a sequence"""
+    embed_dim: Positive = 192
+    """D, width of the vector of a token"""
+    head_dim: Positive | None = None
+    """K, width of a head; embed_dim / num_heads if unset"""
+    num_heads: Positive = 4
+    """H, attention heads of a block"""
+    num_kv_heads: Positive | None = None
+    """G, heads of keys and values, each shared by num_heads / num_kv_heads query heads; num_heads if
+    unset"""
+    value_dim: Positive | None = None
+    """U, width of the values of a head; head_dim if unset"""
+    ff_dim: Positive | None = None
+    """F, inner width of the feed-forward network; if unset, 4 * embed_dim or, in a modern block, 8/3 *
+    embed_dim, rounded up to a multiple of 32"""
+    num_layers: int = Field(4, ge=1, le=MAX_LAYERS)
+    """L, transformer blocks (of the encoder and the decoder)"""
     dropout_rate: DropoutRate = 0.0
-    attention_dropout_rate: Rate = Field(0.0, description="dropout rate of the attention weights")
-    ff_dropout_rate: Rate = Field(
-        0.0, description="dropout rate inside the feed-forward network, after the activation"
-    )
+    attention_dropout_rate: Rate = 0.0
+    """dropout rate of the attention weights"""
+    ff_dropout_rate: Rate = 0.0
+    """dropout rate inside the feed-forward network, after the activation"""
     block: BlockName = "modern"
-    norm_epsilon: float = Field(
-        1e-6,
-        gt=0,
-        le=1,
-        description="added to the variance in LayerNorm, to the mean square in RMSNorm",
-    )
+    norm_epsilon: float = Field(1e-6, gt=0, le=1)
+    """added to the variance in LayerNorm, to the mean square in RMSNorm"""
     qkv_bias: QkvBias = False
     scale_embeddings: ScaleEmbeddings = False
     position: Position = "rotary"
-    rotary_base: float = Field(
-        10_000.0, gt=0, le=1e30, description="base of the wavelengths of rotary positions"
-    )
+    rotary_base: float = Field(10_000.0, gt=0, le=1e30)
+    """base of the wavelengths of rotary positions"""
     activation: Activation = "silu"
     tie_embeddings: TieEmbeddings = False
-    head_bias: bool | None = Field(
-        None,
-        description="whether a head that is not tied has a bias; if unset, except in a modern block",
-    )
+    head_bias: bool | None = None
+    """whether a head that is not tied has a bias; if unset, except in a modern block"""
 
     def _conflict(self) -> tuple[str, str] | None:
         if self.head_dim is None and self.embed_dim % self.num_heads:
@@ -187,44 +175,27 @@ NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngra
 class GPTConfig(TransformerConfig):
     """A decoder-only Transformer, which continues a text."""
 
-    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
-        "post_norm": GPT2,
-        "pre_norm": GPT2,
-    }
+    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {"post_norm": GPT2, "pre_norm": GPT2}
 
-    kind: Literal["gpt"] = Field("gpt", description="a GPT, which continues a text")
-    value_residual: bool = Field(
-        False,
-        description="whether the values of each block are mixed with those of the first, with one "
-        "trained weight per block (Zhou et al. 2024)",
-    )
-    convolution: int = Field(
-        0,
-        ge=0,
-        le=16,
-        description="taps of the causal convolution of each channel before attention and feed-forward "
-        "network (Allen-Zhu 2025, Canon layers); 0 for none",
-    )
-    ngrams: list[Annotated[int, Field(ge=2, le=8)]] = Field(
-        [],
-        description="orders of the n-grams whose embeddings are added to those of the tokens "
-        "(Pagnoni et al. 2024); [2, 3] adds those of the last two and of the last three tokens",
-    )
-    ngram_rows: int = Field(
-        8192,
-        ge=16,
-        le=MAX_NGRAM_ROWS,
-        description="rows of the table of each order; n-grams with the same hash share a row",
-    )
-    ngram_dropout_rate: Rate = Field(
-        0.0, description="dropout rate of the sum of the embeddings of the n-grams"
-    )
+    kind: Literal["gpt"] = "gpt"
+    """a GPT, which continues a text"""
+    value_residual: bool = False
+    """whether the values of each block are mixed with those of the first, with one trained weight per
+    block (Zhou et al. 2024)"""
+    convolution: int = Field(0, ge=0, le=16)
+    """taps of the causal convolution of each channel before attention and feed-forward network
+    (Allen-Zhu 2025, Canon layers); 0 for none"""
+    ngrams: list[Annotated[int, Field(ge=2, le=8)]] = Field([])
+    """orders of the n-grams whose embeddings are added to those of the tokens (Pagnoni et al. 2024);
+    [2, 3] adds those of the last two and of the last three tokens"""
+    ngram_rows: int = Field(8192, ge=16, le=MAX_NGRAM_ROWS)
+    """rows of the table of each order; n-grams with the same hash share a row"""
+    ngram_dropout_rate: Rate = 0.0
+    """dropout rate of the sum of the embeddings of the n-grams"""
 
-    standard_parts: bool = Field(
-        False,
-        description="whether the model has only parts that Hugging Face and llama.cpp know: no value "
-        "residuals, convolutions and n-grams, whatever the settings before say",
-    )
+    standard_parts: bool = False
+    """whether the model has only parts that Hugging Face and llama.cpp know: no value residuals,
+    convolutions and n-grams, whatever the settings before say"""
 
     @model_validator(mode="before")
     @classmethod
@@ -249,9 +220,8 @@ class EncoderDecoderConfig(TransformerConfig):
         "modern": QWEN3 | {"scale_embeddings": False}
     }
 
-    kind: Literal["encoder_decoder"] = Field(
-        "encoder_decoder", description="an encoder-decoder, which translates; for pairs"
-    )
+    kind: Literal["encoder_decoder"] = "encoder_decoder"
+    """an encoder-decoder, which translates; for pairs"""
     dropout_rate: DropoutRate = 0.1
     block: BlockName = "post_norm"
     qkv_bias: QkvBias = True

@@ -69,9 +69,13 @@ class SettingRow:
         records it.
         """
         if self.role in ("training", "search"):
-            return ("saved_model",) if self.role == "search" else ()
-        others = {"gguf": self.in_engine, "huggingface": self.name == "typical_p"}
-        return ("saved_model", *(name for name, has in others.items() if has))
+            return ()
+        has = {
+            "saved_model": self.name != "stop",
+            "gguf": self.in_engine,
+            "huggingface": self.name == "typical_p",
+        }
+        return tuple(name for name in has if has[name])
 
     def limits(self) -> list[tuple[str, float]]:
         """Returns the limits as comparisons: (">=", 0) and the like."""
@@ -119,6 +123,8 @@ def _row(default: Any, description: str, role: str = "distribution", **others: A
 
 
 _BOTH = ("gpt", "encoder_decoder")
+# The limits of a total probability, of which 1 leaves nothing out.
+_TOTAL: dict[str, Any] = {"above": 0, "most": 1, "neutral": 1.0}
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,11 @@ class TextSettings:
     """How a text is continued. `settings_of` checks the values. The order is that of the filters."""
 
     # ruff: noqa: RUF009 - a row is made once.
-    prompts: list[str] = _row([""], "prompts of the samples after an epoch", "training")
+    prompts: list[str] = _row(
+        [""],
+        "prompts of the samples after an epoch; of a text, two beginnings of its held-out part if unset",
+        "training",
+    )
     max_new_tokens: int = _row(
         40, "maximum number of tokens to generate", "text", least=0, most=MAX_NEW_TOKENS
     )
@@ -144,9 +154,7 @@ class TextSettings:
     top_p: float = _row(
         1.0,
         "sample from the smallest set of tokens with this total probability; 1: no limit",
-        above=0,
-        most=1,
-        neutral=1.0,
+        **_TOTAL,
     )
     min_p: float = _row(
         0.0,
@@ -159,9 +167,7 @@ class TextSettings:
         1.0,
         "sample from the smallest set of tokens with this total probability whose information is "
         "closest to the entropy; 1: no limit",
-        above=0,
-        most=1,
-        neutral=1.0,
+        **_TOTAL,
     )
     repetition_penalty: float = _row(
         1.0,

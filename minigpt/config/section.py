@@ -19,10 +19,18 @@ Positive = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Section(BaseModel):
-    """One section of a configuration. Values have exactly the declared type: "10" is not 10."""
+    """One section of a configuration. Values have exactly the declared type: "10" is not 10.
+
+    The string after a setting is its description.
+    """
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, validate_default=True, frozen=True, allow_inf_nan=False
+        extra="forbid",
+        strict=True,
+        validate_default=True,
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")

@@ -21,16 +21,16 @@ Sha256 = Annotated[str, Field(pattern=SHA256_PATTERN)]
 class TokenizerConfig(Section):
     """Settings that every kind of tokenizer has. The subclasses are the kinds."""
 
-    kind: str = Field(description="the unit of text that is one token")
+    kind: str
+    """the unit of text that is one token"""
     vocab_size: int = Field(description=VOCAB_SIZE)
 
 
 class LearnedConfig(TokenizerConfig):
     """Settings of the kinds whose vocabulary is learned from the training text."""
 
-    lowercase: bool = Field(
-        False, description="convert all text to lower case first; the case is lost"
-    )
+    lowercase: bool = False
+    """convert all text to lower case first; the case is lost"""
 
 
 class BytePairConfig(LearnedConfig):
@@ -46,12 +46,8 @@ class CharacterConfig(LearnedConfig):
 
     kind: Literal["character"] = "character"
     # If bytes were counted, smaller values than 245 would leave no room for characters.
-    vocab_size: int = Field(
-        512,
-        ge=4,
-        le=MAX_VOCAB_SIZE,
-        description="maximum number of characters and special tokens; tokens for bytes are not counted",
-    )
+    vocab_size: int = Field(512, ge=4, le=MAX_VOCAB_SIZE)
+    """maximum number of characters and special tokens; tokens for bytes are not counted"""
 
 
 class WordConfig(LearnedConfig):
@@ -66,18 +62,14 @@ class GPT2Config(TokenizerConfig):
 
     kind: Literal["gpt2"] = "gpt2"
     vocab_size: int = Field(GPT2_VOCAB_SIZE, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
-    encoder_url: str = Field(
-        GPT2_ENCODER_URL, description="address of encoder.json; file:// is supported"
-    )
-    encoder_sha256: Sha256 = Field(
-        GPT2_ENCODER_SHA256, description="SHA-256 that encoder.json should have"
-    )
-    merges_url: str = Field(
-        GPT2_MERGES_URL, description="address of vocab.bpe; file:// is supported"
-    )
-    merges_sha256: Sha256 = Field(
-        GPT2_MERGES_SHA256, description="SHA-256 that vocab.bpe should have"
-    )
+    encoder_url: str = GPT2_ENCODER_URL
+    """address of encoder.json; file:// is supported"""
+    encoder_sha256: Sha256 = GPT2_ENCODER_SHA256
+    """SHA-256 that encoder.json should have"""
+    merges_url: str = GPT2_MERGES_URL
+    """address of vocab.bpe; file:// is supported"""
+    merges_sha256: Sha256 = GPT2_MERGES_SHA256
+    """SHA-256 that vocab.bpe should have"""
 
 
 class GivenConfig(TokenizerConfig):
@@ -89,7 +81,8 @@ class GivenConfig(TokenizerConfig):
     """
 
     kind: Literal["sentencepiece", "huggingface", "listed", "run"] = "listed"
-    path: str = Field("", description="the file, or the folder of the run")
+    path: str = ""
+    """the file, or the folder of the run"""
     vocab_size: int = Field(
         0, ge=0, le=MAX_VOCAB_SIZE, description=f"{VOCAB_SIZE}; 0 for that of the file"
     )

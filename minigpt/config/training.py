@@ -2,12 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section
@@ -31,139 +26,88 @@ StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
 class TrainingConfig(Section):
-    init_from: str | None = Field(
-        None,
-        description="fine-tuning: the run whose best model, sizes and tokenizer training starts from",
-    )
-    lora_rank: Positive | None = Field(
-        None, description="with init_from: train only low-rank updates (LoRA) of this rank"
-    )
-    sequence_length: int | None = Field(
-        None,
-        ge=2,
-        le=1_000_000_000,
-        description="maximum length of a training sequence, in tokens; model.max_len if unset; shorter "
-        "only if positions are not learned, or with init_from",
-    )
-    epochs: Count = Field(
-        5, description="number of epochs; each ends with validation, samples and a checkpoint"
-    )
-    steps_per_epoch: Positive | None = Field(
-        None, description="weight updates in an epoch; one pass over the training text if unset"
-    )
-    max_minutes: float | None = Field(
-        None,
-        gt=0,
-        le=10_000_000,
-        description="time limit in minutes; a schedule that ends with training still decays to its end",
-    )
-    step_limits: list[StepLimit] = Field(
-        [],
-        description="written by a run whose max_minutes changed the number of steps: [step, last step] "
-        "means that from `step` on, training ends at `last step`; repeats such a run without a clock",
-    )
-    batch_size: Count = Field(16, description="B, sequences in a batch")
-    accumulate_steps: Count = Field(
-        1, description="batches whose gradients are averaged for one weight update"
-    )
-    learning_rate: float = Field(4e-3, gt=0, description="maximum learning rate")
-    schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = Field(
-        "cosine",
-        description="learning rate after the warm-up; linear and cosine decay to min_learning_rate until "
-        "the end of training; wsd is constant and decays linearly in the last fifth; inverse_sqrt is "
-        "learning_rate * sqrt(warmup_steps / step), whatever the length of training",
-    )
-    min_learning_rate: float = Field(
-        0.0, ge=0, description="the schedule does not go below it after the warm-up"
-    )
-    warmup_steps: int = Field(
-        50,
-        ge=0,
-        le=1_000_000_000,
-        description="updates over which the learning rate rises from zero",
-    )
-    optimizer: Literal["adam", "adamw", "muon", "sgd"] = Field(
-        "muon",
-        description="optimizer; muon: Muon for the matrices of the blocks, AdamW for the rest",
-    )
-    adam_beta_2: Rate = Field(0.99, description="decay rate of Adam's mean of squared gradients")
-    adam_epsilon: float = Field(
-        1e-7, gt=0, le=1, description="added to the root of Adam's mean of squared gradients"
-    )
-    weight_decay: float = Field(
-        0.1, ge=0, le=1_000_000, description="decoupled weight decay; matrices only"
-    )
-    clip_norm: float | None = Field(
-        1.0, gt=0, le=1e30, description="maximum global norm of the gradients; no clipping if unset"
-    )
-    label_smoothing: Rate = Field(
-        0.0, description="for pairs: share of a target's probability spread over all tokens"
-    )
-    eval_every_steps: Steps = Field(
-        0, description="validate after every so many updates within an epoch too; 0: do not"
-    )
-    sample_every_steps: Steps = Field(
-        0, description="show samples after every so many updates within an epoch too; 0: do not"
-    )
-    loss_on: Literal["answers", "all"] = Field(
-        "answers",
-        description="for dialogues: the tokens that are learned; answers: those of the assistant",
-    )
-    early_stopping_patience: Positive | None = Field(
-        None, description="stop after this many validations without a lower validation loss"
-    )
-    checkpoint_every_steps: Positive | None = Field(
-        None, description="save a checkpoint after this many updates, however long saving takes"
-    )
-    checkpoint_every_seconds: float | None = Field(
-        120.0,
-        gt=0,
-        le=1_000_000_000,
-        description="save a checkpoint at this interval; less often if saving would exceed 2% of the time",
-    )
-    keep_checkpoints: Positive = Field(
-        2, description="newest checkpoints to keep, in addition to the best by validation loss"
-    )
-    keep_epochs: bool | None = Field(
-        None,
-        description="keep the weights after each epoch, and after updates 0, 1, 3, 10, 30, ..., as "
-        "portable files with matrices in int8, those of at most 50 epochs; if unset, only for models of up "
-        "to 20 million parameters",
-    )
-    tensorboard: bool = Field(
-        False,
-        description="write losses and histograms of the weights for TensorBoard, which must be "
-        "installed, into the folder tensorboard of the run",
-    )
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        "float32", description="data type of the matrix products"
-    )
-    device: str = Field(
-        "auto",
-        pattern=r"^(auto|cpu|gpu(:\d+)?)$",
-        description="device for training; auto or gpu: the GPUs that training.devices selects; gpu:N: only "
-        "GPU N, counted from 0; auto uses the CPU if there is no GPU",
-    )
-    devices: CountOrAuto = Field(
-        "auto",
-        description="number of devices that each process uses; auto: all its GPUs (at most one per row of "
-        "its share of the batch), or one CPU; a number above 1 on a CPU simulates devices (one process "
-        "only)",
-    )
-    workers: CountOrAuto = Field(
-        "auto",
-        description="number of processes that share each batch; auto: those that TF_CONFIG or Slurm's "
-        "variables describe, or one",
-    )
-    jit_compile: bool | None = Field(
-        None, description="compile with XLA; if unset, true unless training.deterministic is set"
-    )
-    seed: int = Field(0, ge=0, lt=2**31, description="seed of initial weights, batches and dropout")
-    deterministic: bool = Field(
-        False,
-        description="the same bits in every run on one machine; slower; without XLA unless "
-        "training.jit_compile = true",
-    )
+    init_from: str | None = None
+    """fine-tuning: the run whose best model, sizes and tokenizer training starts from"""
+    lora_rank: Positive | None = None
+    """with init_from: train only low-rank updates (LoRA) of this rank"""
+    sequence_length: int | None = Field(None, ge=2, le=1_000_000_000)
+    """maximum length of a training sequence, in tokens; model.max_len if unset; shorter only if
+    positions are not learned, or with init_from"""
+    epochs: Count = 5
+    """number of epochs; each ends with validation, samples and a checkpoint"""
+    steps_per_epoch: Positive | None = None
+    """weight updates in an epoch; one pass over the training text if unset"""
+    max_minutes: float | None = Field(None, gt=0, le=10_000_000)
+    """time limit in minutes; a schedule that ends with training still decays to its end"""
+    step_limits: list[StepLimit] = Field([])
+    """written by a run whose max_minutes changed the number of steps: [step, last step] means that
+    from `step` on, training ends at `last step`; repeats such a run without a clock"""
+    batch_size: Count = 16
+    """B, sequences in a batch"""
+    accumulate_steps: Count = 1
+    """batches whose gradients are averaged for one weight update"""
+    learning_rate: float = Field(4e-3, gt=0)
+    """maximum learning rate"""
+    schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = "cosine"
+    """learning rate after the warm-up; linear and cosine decay to min_learning_rate until the end of
+    training; wsd is constant and decays linearly in the last fifth; inverse_sqrt is learning_rate *
+    sqrt(warmup_steps / step), whatever the length of training"""
+    min_learning_rate: float = Field(0.0, ge=0)
+    """the schedule does not go below it after the warm-up"""
+    warmup_steps: int = Field(50, ge=0, le=1_000_000_000)
+    """updates over which the learning rate rises from zero"""
+    optimizer: Literal["adam", "adamw", "muon", "sgd"] = "muon"
+    """optimizer; muon: Muon for the matrices of the blocks, AdamW for the rest"""
+    adam_beta_2: Rate = 0.99
+    """decay rate of Adam's mean of squared gradients"""
+    adam_epsilon: float = Field(1e-7, gt=0, le=1)
+    """added to the root of Adam's mean of squared gradients"""
+    weight_decay: float = Field(0.1, ge=0, le=1_000_000)
+    """decoupled weight decay; matrices only"""
+    clip_norm: float | None = Field(1.0, gt=0, le=1e30)
+    """maximum global norm of the gradients; no clipping if unset"""
+    label_smoothing: Rate = 0.0
+    """for pairs: share of a target's probability spread over all tokens"""
+    eval_every_steps: Steps = 0
+    """validate after every so many updates within an epoch too; 0: do not"""
+    sample_every_steps: Steps = 0
+    """show samples after every so many updates within an epoch too; 0: do not"""
+    loss_on: Literal["answers", "all"] = "answers"
+    """for dialogues: the tokens that are learned; answers: those of the assistant"""
+    early_stopping_patience: Positive | None = None
+    """stop after this many validations without a lower validation loss"""
+    checkpoint_every_steps: Positive | None = None
+    """save a checkpoint after this many updates, however long saving takes"""
+    checkpoint_every_seconds: float | None = Field(120.0, gt=0, le=1_000_000_000)
+    """save a checkpoint at this interval; less often if saving would exceed 2% of the time"""
+    keep_checkpoints: Positive = 2
+    """newest checkpoints to keep, in addition to the best by validation loss"""
+    keep_epochs: bool | None = None
+    """keep the weights after each epoch, and after updates 0, 1, 3, 10, 30, ..., as portable files
+    with matrices in int8, those of at most 50 epochs; if unset, only for models of up to 20 million
+    parameters"""
+    tensorboard: bool = False
+    """write losses and histograms of the weights for TensorBoard, which must be installed, into the
+    folder tensorboard of the run"""
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    """data type of the matrix products"""
+    device: str = Field("auto", pattern=r"^(auto|cpu|gpu(:\d+)?)$")
+    """device for training; auto or gpu: the GPUs that training.devices selects; gpu:N: only GPU N,
+    counted from 0; auto uses the CPU if there is no GPU"""
+    devices: CountOrAuto = "auto"
+    """number of devices that each process uses; auto: all its GPUs (at most one per row of its share
+    of the batch), or one CPU; a number above 1 on a CPU simulates devices (one process only)"""
+    workers: CountOrAuto = "auto"
+    """number of processes that share each batch; auto: those that TF_CONFIG or Slurm's variables
+    describe, or one"""
+    jit_compile: bool | None = None
+    """compile with XLA; if unset, true unless training.deterministic is set or, on a CPU, training takes
+    less than about a minute"""
+    seed: int = Field(0, ge=0, lt=2**31)
+    """seed of initial weights, batches and dropout"""
+    deterministic: bool = False
+    """the same bits in every run on one machine; slower; without XLA unless training.jit_compile =
+    true"""
 
     @property
     def updates_per_epoch(self) -> int:
@@ -173,7 +117,7 @@ class TrainingConfig(Section):
 
     @property
     def uses_xla(self) -> bool:
-        """Whether the training step is compiled with XLA: `jit_compile`, or its default."""
+        """Whether a training step may be compiled with XLA: `jit_compile`, or its default."""
         return not self.deterministic if self.jit_compile is None else self.jit_compile
 
     def _conflict(self) -> tuple[str, str] | None:

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,6 @@ from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
-_LINK, _RUN = "links that lead out of the folder", "run directories"
 
 
 class TextFiles:
@@ -37,8 +35,7 @@ class TextFiles:
     In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
     files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
     a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
-    glob must not lead out of the folder before its first wildcard. A file, a run directory or a link that
-    is named itself is read.
+    glob must not lead out of the folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -62,17 +59,13 @@ class TextFiles:
     has_rows: ClassVar[bool] = True
 
     def __init__(
-        self,
-        paths: Sequence[str | Path],
-        separator: str | None = None,
-        field: str | None = None,
+        self, paths: Sequence[str | Path], separator: str | None = None, field: str | None = None
     ):
         if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
             problem = "should be a list of paths, such as ['book.txt']"
             raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.encode() if separator else None
         self._field = field
-        self._skipped: dict[Path, str] = {}
         self._columns: dict[str, list[Path]] = {}
         self._hashes: dict[Path, str] = {}
         self.path_bytes = [0] * len(paths)
@@ -80,7 +73,7 @@ class TextFiles:
         # A file that is named twice is read once: its copy could be on the other side of the split.
         files: dict[Path, tuple[Path, int]] = {}
         for number, path in enumerate(map(str, paths)):
-            found = _find(path, self.suffixes, self._skipped)
+            found = _find(path, self.suffixes)
             for file in found:
                 files.setdefault(_real(file), (file, number))
             if not found:
@@ -90,27 +83,16 @@ class TextFiles:
         self.problems += [f"{file}: not a regular file" for file in others]
         self._files = [file for file, _ in files.values() if file not in others]
         self.path_numbers = [number for file, number in files.values() if file not in others]
-        # What is named itself is read: a link to a folder is not among the files.
-        named = {*files, *(_real(Path(path).expanduser()) for path in paths)}
-        self._skipped = {path: k for path, k in self._skipped.items() if _real(path) not in named}
 
     def _nothing_found(self, path: str) -> str:
         if not path:
             return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
         is_folder = os.path.isdir(Path(path).expanduser())
         kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
-        skipped = f"; {self._skipped_files()}" if self._skipped else ""
-        return f"{path}: no such file or folder{kinds}{skipped}"
-
-    def _skipped_files(self) -> str:
-        counts = Counter(self._skipped.values()).items()
-        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts)
-        return f"skipped: {kinds}; to read one, give its own path"
+        return f"{path}: no such file or folder{kinds}"
 
     def log_notes(self) -> None:
-        """Logs which files are skipped, and which columns were read."""
-        if self._skipped:
-            LOGGER.info("%s", self._skipped_files())
+        """Logs which columns were read."""
         for column, files in self._columns.items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             LOGGER.info("%s%s: the texts are those of the column %r", files[0], more, column)
@@ -183,38 +165,33 @@ class TextFiles:
             yield Piece(b"", True)
 
 
-def _find(path: str, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> list[Path]:
-    """Returns the files of a path, and adds to `skipped` those that are not read, with their kinds."""
+def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """Returns the files of a path."""
     if path == STANDARD_INPUT:
         return [standard_input()]
     expanded = Path(path).expanduser()
     # Path("") would be the working folder.
     if path and os.path.exists(expanded):
-        return _below(expanded, suffixes, skipped) if expanded.is_dir() else [expanded]
+        return _below(expanded, suffixes) if expanded.is_dir() else [expanded]
     base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), expanded.parts))
     found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
     # With links in a circle a file has many paths. The longest cannot be opened.
     by_length = sorted(found, key=lambda path: (len(path.parts), path), reverse=True)
+    matches = {_real(match): match for match in by_length}
+    inside = sorted(m for real, m in matches.items() if real.is_relative_to(_real(base)))
+    found_below = (_below(m, suffixes) if m.is_dir() else [m] for m in inside)
+    return list(itertools.chain.from_iterable(found_below))
+
+
+def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Returns the files below a folder that are read. Links to folders are not followed."""
     files: list[Path] = []
-    for match in sorted({_real(match): match for match in by_length}.values()):
-        if not _real(match).is_relative_to(_real(base)):
-            skipped[match] = _LINK
-        elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
-            skipped |= dict.fromkeys(runs, _RUN)
-        else:
-            files += _below(match, suffixes, skipped) if match.is_dir() else [match]
-    return files
-
-
-def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) -> list[Path]:
-    """Returns the files below a folder. Links to folders are not followed."""
-    files = []
     for parent, folders, names in os.walk(folder):
         if _is_run(Path(parent)) and Path(parent) != folder:
-            skipped[Path(parent)] = _RUN
             folders.clear()
             continue
-        read = [name for name in names if name.endswith(suffixes)]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        read = [n for n in names if n.endswith(suffixes) and not n.startswith(".")]
         if "state.json" in names and ".arrow" in suffixes:
             # Other files of Arrow are copies that `datasets` keeps there.
             read = [name for name in read if not name.endswith(".arrow")]
@@ -222,16 +199,9 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: dict[Path, str]) ->
                 saved = json.loads(Path(parent, "state.json").read_bytes())["_data_files"]
                 shards = [file["filename"] for file in saved]
                 read += [name for name in shards if Path(name).name == name]
-        for path in (Path(parent, name) for name in folders + read):
-            if path.is_symlink() and not _real(path).is_relative_to(_real(folder)):
-                skipped[path] = _LINK
-            elif path.name in folders:
-                continue  # Its files are found where they are.
-            elif any(part.startswith(".") for part in path.relative_to(folder).parts):
-                skipped[path] = "hidden files"
-            else:
-                files.append(path)
-    return sorted(files)
+        files += (Path(parent, name) for name in read)
+    whole = _real(folder)
+    return sorted(f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
 
 
 def _is_run(folder: Path) -> bool:

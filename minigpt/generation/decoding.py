@@ -18,9 +18,6 @@ from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, samp
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT
 
-# New tokens between two checks for stop strings. Tokens after a stop string are discarded.
-STOP_CHECK_EVERY = 8
-
 _TOKEN_IDS = tf.TensorSpec([None, None], tf.int32, "token_ids")
 _LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
 _MAX_NEW_TOKENS = tf.TensorSpec([], tf.int32, "max_new_tokens")
@@ -61,8 +58,9 @@ class Decoder(tf.Module):
         # Instance attributes, because the signature depends on the model's sizes.
         signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
         compiled = partial(tf.function, jit_compile=self.model.jit_compile, autograph=False)
-        self._compiled_in_context = compiled(self._decode_in_context)
-        self._compiled_past_context = compiled(self._decode_past_context)
+        # `partial`: a SavedModel would trace functions that are attributes once more.
+        self._compiled_in_context = partial(compiled(self._decode_in_context))
+        self._compiled_past_context = partial(compiled(self._decode_past_context))
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 
@@ -188,37 +186,6 @@ class Decoder(tf.Module):
 
         scored, is_next = lambda *_: (logits, caches), lambda new: new.step == state.step
         return decode(state, scored, choose, self.end_id, is_next)
-
-    def extend_until_stopped(
-        self,
-        extend: Callable[..., DecodeState],
-        state: DecodeState,
-        stride: Any,
-        is_stopped: Callable[[DecodeState], Any],
-        *arguments: Any,
-    ) -> DecodeState:
-        """Extends the state until every row has ended or contains a stop string.
-
-        Works in a graph and eagerly.
-
-        Args:
-          extend: `extend`, or `extend_in_context` if no row gets longer than the context.
-          state: the current state.
-          stride: int32[], tokens between two checks; `STOP_CHECK_EVERY` if there are stop strings.
-          is_stopped: state → bool[B], whether a row contains a stop string.
-          *arguments: settings, seeds and banned_tokens, as for `generate`.
-        """
-
-        def continues(state: DecodeState, stopped: Any) -> Any:
-            has_more = ~tf.reduce_all(stopped | state.finished)
-            return has_more & (state.step < state.limit)
-
-        def extend_and_check(state: DecodeState, stopped: Any) -> tuple[DecodeState, Any]:
-            state = extend(state, stride, *arguments)
-            return state, is_stopped(state)
-
-        stopped = tf.zeros_like(state.finished)
-        return tf.while_loop(continues, extend_and_check, (state, stopped))[0]
 
     @tf.function(
         autograph=False,

@@ -11,7 +11,7 @@ from minigpt.config.sampling import DISTRIBUTION, TextSettings
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.base_models import Prompt, Sample
 from minigpt.generation.controls import Controls
-from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
+from minigpt.generation.decoding import Decoder
 from minigpt.generation.decoding_loop import DecodeState, padded
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
@@ -19,6 +19,8 @@ from minigpt.tokenizers.vocabulary import ContinuationText, Vocabulary
 
 # The share of the machine's memory that one batch may use.
 MEMORY_SHARE = 0.25
+# New tokens between two checks for stop strings. Tokens after a stop string are discarded.
+STOP_CHECK_EVERY = 8
 
 
 # A prompt, and the seed of its continuation.
@@ -128,15 +130,12 @@ class Sampler:
         arguments = self.settings, seeds, self.banned
         if sampling.stop:
             texts = [ContinuationText(self.tokenizer, ids, sampling.stop) for ids in prompt_ids]
-
-            def is_stopped(state: DecodeState) -> tf.Tensor:
+            ended = np.zeros(len(rows), bool)
+            while state.step < state.limit and not ended.all():
+                state = extend(state, STOP_CHECK_EVERY, *arguments)
                 for text, tokens in zip(texts, _new_ids(state), strict=True):
                     text.push(tokens[len(text.tokens) :])
-                return tf.constant([text.stopped for text in texts])
-
-            state = decoder.extend_until_stopped(
-                extend, state, STOP_CHECK_EVERY, is_stopped, *arguments
-            )
+                ended = state.finished.numpy() | [text.stopped for text in texts]
         else:
             state = extend(state, sampling.max_new_tokens, *arguments)
         return [[tokens] for tokens in _new_ids(state)]

@@ -10,10 +10,10 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
-from minigpt.training.messages import in_lines, parameters_by_part, summary, training_seconds
+from minigpt.training.messages import in_lines, parameters_by_part, summary
 from minigpt.training.pipeline import build_task, initial_model
 from minigpt.training.start import new_training
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, probe_speed, training_seconds
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def plan(
     assert start.completed
     for line in start.completed.in_words():
         LOGGER.info("%s", line)
-    seconds = training_seconds(task, model)
+    seconds = training_seconds(task, probe_speed(task.config.training)[0])
     memory = sum(training_bytes(task.config, tokenizer.vocab_size))
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps

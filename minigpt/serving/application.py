@@ -6,12 +6,10 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from operator import methodcaller
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,28 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import minigpt
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.bodies import (
-    Body,
-    ChatBody,
-    CompletionBody,
-    EmbeddingBody,
-    RequestError,
-    problem,
-    read_body,
-)
-from minigpt.serving.completions import (
-    Completion,
-    ServedModel,
-    read_chat,
-    read_completion,
-    results_of,
-    token_ids,
-)
-from minigpt.serving.scheduler import Computation, Scheduler, TextPart
-from minigpt.serving.server import EVENT_STREAM
+from minigpt.serving.bodies import Body, ChatBody, CompletionBody, RequestError, read_body
+from minigpt.serving.completions import Completion, ServedModel, read_chat, read_completion
+from minigpt.serving.scheduler import Scheduler, TextPart
 from minigpt.targets.html.file_page import write_file_page
-
-T = TypeVar("T")
 
 
 class ServedPage:
@@ -127,31 +107,6 @@ class Server:
                         unfinished.remove(number)
                     yield number, part
 
-    async def embeddings(self, request: Request) -> Response:
-        body = await self._read(request, EmbeddingBody)
-        most = min(self._model.max_len, self._model.most_prompt_tokens)
-        texts = await token_ids(self._model, body.input, "input", most)
-        if not all(texts):
-            raise RequestError(400, "input: should not contain an empty text", "input")
-        computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
-        count = sum(map(len, texts))
-        self.scheduler.submit(computations)
-        try:
-            found = await _unless_disconnected(request, results_of(computations))
-        finally:
-            self.scheduler.cancel(computations)
-        vectors = [_unit(vector) for vector in found]
-        if body.dimensions not in (None, len(vectors[0])):
-            raise problem("dimensions", body.dimensions, f"should be {len(vectors[0])}")
-        shown = [vector.tolist() for vector in vectors]
-        if body.encoding_format == "base64":
-            shown = [base64.b64encode(v.astype("<f4").tobytes()).decode() for v in vectors]
-        data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(shown)]
-        usage = {"prompt_tokens": count, "total_tokens": count}
-        return JSONResponse(
-            {"object": "list", "data": data, "model": self._model.name, "usage": usage}
-        )
-
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._described_model()]})
 
@@ -216,7 +171,6 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
             Route(f"{v}/chat/completions", server.chat_completions, methods=["POST"])
             for v in ("/v1", "")
         ),
-        Route("/v1/embeddings", server.embeddings, methods=["POST"]),
         Route("/v1/models", server.models),
         Route("/v1/models/{name:path}", server.one_model),
         Route("/healthz", server.health),
@@ -307,14 +261,13 @@ class _EventStream(StreamingResponse):
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"][EVENT_STREAM] = True
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._end()
 
 
-async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
+async def _unless_disconnected(request: Request, answer: Awaitable[Any]) -> Any:
     """Returns the answer; raises a `ClientDisconnect` if the client goes away before."""
     task = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(_disconnected(request))
@@ -331,11 +284,6 @@ async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    norm = float(np.linalg.norm(vector))
-    return vector / norm if norm else vector
 
 
 async def _on_request_error(request: Request, error: RequestError) -> Response:

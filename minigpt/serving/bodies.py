@@ -1,6 +1,6 @@
 """The bodies of requests: how they are read and checked, and their fields; and the errors of requests.
 
-Source: https://platform.openai.com/docs/api-reference/completions and .../embeddings.
+Source: https://platform.openai.com/docs/api-reference/completions.
 """
 
 import asyncio
@@ -63,7 +63,6 @@ _Stop = Annotated[str, Field(min_length=1, max_length=200)]
 _UNIONS = {
     "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "messages": "should be a list of at most 10,000 objects with role and content",
-    "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "stop": "should be at most 16 strings of 1 to 200 characters",
 }
 MOST_PROBLEMS = 1000
@@ -120,13 +119,7 @@ class CompletionBody(_TextBody):
     prompt: Texts | None = None
     suffix: Literal[""] | None = None
     logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
-    echo: bool | None = None
-
-
-class ResponseFormat(BaseModel):
-    """The form of an answer."""
-
-    type: Literal["text"]
+    echo: Literal[False] | None = None
 
 
 class ChatBody(_TextBody):
@@ -137,15 +130,7 @@ class ChatBody(_TextBody):
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
-    response_format: ResponseFormat | None = None
-
-
-class EmbeddingBody(_Body):
-    """The body of `/v1/embeddings`."""
-
-    input: Texts
-    dimensions: int | None = None
-    encoding_format: Literal["float", "base64"] | None = None
+    response_format: dict[Literal["type"], Literal["text"]] | None = None
 
 
 async def read_body(request: Request, schema: type[Body]) -> Body:

@@ -10,11 +10,8 @@ import random
 import re
 import secrets
 import time
-import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
-from itertools import zip_longest
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +27,9 @@ from minigpt.serving.bodies import (
     Texts,
     problem,
 )
-from minigpt.serving.scheduler import (
-    Computation,
-    Describer,
-    Generation,
-    TextPart,
-    TokenDescription,
-    Work,
-)
+from minigpt.serving.scheduler import Describer, Generation, TextPart, TokenDescription
 from minigpt.storage.files import sha256_of
-from minigpt.targets.gguf.instance import BatchEngine, Choice
+from minigpt.targets.gguf.instance import BatchEngine
 from minigpt.targets.gguf.text_model import PortableTextModel
 from minigpt.tokenizers.vocabulary import ContinuationText
 
@@ -78,44 +68,45 @@ class ServedModel:
         self.settings = sampling
 
 
-async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> list[list[int]]:
-    """Returns the token ids of each text of a field.
+async def token_ids(model: ServedModel, texts: Texts) -> list[list[int]]:
+    """Returns the token ids of each prompt.
 
     Raises:
-      RequestError: there are too many texts, one has more than `most` tokens, or one has a token that is
-        outside the vocabulary.
+      RequestError: there are too many prompts, one is too long, or one has a token that is outside the
+        vocabulary.
     """
     is_one = isinstance(texts, str) or (texts and isinstance(texts[0], int))
     listed: Any = [texts] if is_one else texts
     if not 1 <= len(listed) <= MOST_TEXTS:
-        message = f"{field}: has {len(listed)} texts; should have from 1 to {MOST_TEXTS}"
-        raise RequestError(400, message, field)
+        message = f"prompt: has {len(listed)} texts; should have from 1 to {MOST_TEXTS}"
+        raise RequestError(400, message, "prompt")
     found = []
     for text in listed:
-        ids = await _encoded(model, text, field, most) if isinstance(text, str) else text
-        if len(ids) > most:
-            raise _too_long(field, most)
+        ids = await _encoded(model, text) if isinstance(text, str) else text
+        if len(ids) > model.most_prompt_tokens:
+            raise _too_long(model)
         for token in ids:
             if not 0 <= token < model.tokenizer.vocab_size:
                 message = f"should be a token from 0 to {model.tokenizer.vocab_size - 1}"
-                raise problem(field, token, message)
+                raise problem("prompt", token, message)
         found.append(ids)
     return found
 
 
-async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:
+async def _encoded(model: ServedModel, text: str) -> list[int]:
     # A text that is much too long is not encoded.
-    if model.longest_piece is not None and len(text) > most * model.longest_piece:
-        raise _too_long(field, most)
+    longest = model.longest_piece
+    if longest is not None and len(text) > model.most_prompt_tokens * longest:
+        raise _too_long(model)
     # Long texts take a while. Others are answered meanwhile.
     encode = model.tokenizer.encode
     ids = encode(text) if len(text) < 1000 else await asyncio.to_thread(encode, text)
     return ids.tolist()
 
 
-def _too_long(field: str, most: int) -> RequestError:
-    message = f"{field}: should have at most {most} tokens"
-    return RequestError(400, message, field, "context_length_exceeded")
+def _too_long(model: ServedModel) -> RequestError:
+    message = f"prompt: should have at most {model.most_prompt_tokens} tokens"
+    return RequestError(400, message, "prompt", "context_length_exceeded")
 
 
 class Completion:
@@ -124,7 +115,7 @@ class Completion:
     Attributes:
       generations: the texts: `n` for each prompt, one prompt after the other.
       event: is set when a part of a text is ready.
-      work: what engines have to do.
+      work: the texts that engines have to continue.
       prefix: the beginning of the answer's id.
       kind, streamed_kind: the `object` of an answer, and of an event.
     """
@@ -144,13 +135,6 @@ class Completion:
         self._id, self._created = f"{self.prefix}-{secrets.token_hex(12)}", int(time.time())
         # The texts that a stream has begun.
         self._begun: set[int] = set()
-        # What describes the tokens of the prompts, if the answer lists their probabilities.
-        self._computations = [
-            Computation(methodcaller("describe", prompt))
-            for prompt in prompts
-            if body.echo and body.logprobs is not None
-        ]
-        self._echoed: list[TextPart] = []
         self.event = asyncio.Event()
         seed = random.randrange(2**31) if body.seed is None else body.seed
         how: dict[str, Any] = {
@@ -171,44 +155,23 @@ class Completion:
                 ),
                 text=ContinuationText(model.tokenizer, prompt, settings.stop),
                 max_new_tokens=settings.max_new_tokens,
-                describer=self._describer(prompt) if how["records"] else None,
+                describer=None
+                if body.logprobs is None
+                else Describer(model.tokenizer, prompt, body.logprobs),
                 event=self.event,
                 streams=bool(body.stream),
             )
             for prompt in prompts
             for i in range(self.n)
         ]
-        self.work: list[Work] = [*self._computations, *self.generations]
+        self.work = self.generations if settings.max_new_tokens else []
         if not settings.max_new_tokens:
-            self.work = [*self._computations]
             for generation in self.generations:
                 generation.deliver(TextPart(finish_reason="length"))
 
-    def _describer(self, before: list[int]) -> Describer:
-        return Describer(self._model.tokenizer, before, self.body.logprobs or 0)
-
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(map(len, self.prompts))
-
-    async def _echo_prompts(self) -> None:
-        """Describes the prompts, with which the answer begins if it repeats them."""
-        if not self.body.echo:
-            return
-        described: list[list[Choice]] = await results_of(self._computations)
-        for prompt, choices in zip_longest(self.prompts, described):
-            describer = self._describer([])
-            tokens = [
-                describer.push(token, choices[t - 1] if t else None)
-                for t, token in enumerate(prompt if choices else [])
-            ]
-            self._echoed.append(TextPart(self._model.tokenizer.decode(prompt), tokens=tokens))
-
     async def answer(self, parts: AsyncIterator[tuple[int, TextPart]]) -> dict[str, Any]:
         """Returns the whole answer, made of the parts of the texts, by their number."""
-        await self._echo_prompts()
-        prompts = [part for part in self._echoed for _ in range(self.n)]
-        found = prompts or [TextPart() for _ in self.generations]
+        found = [TextPart() for _ in self.generations]
         async for number, part in parts:
             found[number] += part
         used = sum(part.token_count for part in found)
@@ -229,9 +192,6 @@ class Completion:
             return _event({**envelope, "usage": None} if shows_usage else envelope)
 
         try:
-            await self._echo_prompts()
-            for number in range(len(self.generations) if self._echoed else 0):
-                yield event(number, self._echoed[number // self.n])
             async for number, part in parts:
                 used += part.token_count
                 yield event(number, part)
@@ -267,10 +227,11 @@ class Completion:
 
     def _usage(self, completion_tokens: int) -> dict[str, int]:
         """Returns the numbers of tokens."""
+        prompt_tokens = sum(map(len, self.prompts))
         return {
-            "prompt_tokens": self.prompt_tokens,
+            "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
-            "total_tokens": self.prompt_tokens + completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
         }
 
 
@@ -282,11 +243,7 @@ async def read_completion(
         raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
     if (body.max_tokens or 0) > model.most_new_tokens:
         raise problem("max_tokens", body.max_tokens, f"should be at most {model.most_new_tokens}")
-    # The probabilities of a prompt's tokens are those within one context.
-    describes = bool(body.echo) and body.logprobs is not None
-    most = min(model.most_prompt_tokens, model.max_len) if describes else model.most_prompt_tokens
-    texts = "" if body.prompt is None else body.prompt
-    prompts = await token_ids(model, texts, "prompt", most)
+    prompts = await token_ids(model, "" if body.prompt is None else body.prompt)
     if (count := len(prompts) * (body.n or 1)) > MOST_TEXTS:
         raise problem("n", body.n, f"asks for {count} texts; should be at most {MOST_TEXTS}")
     return kind(body, model, prompts, _settings(body, model))
@@ -316,15 +273,6 @@ def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:
         # OpenAI: -100 bans a token.
         biases[int(name)] = -math.inf if value == -100 else value
     return biases
-
-
-async def results_of(computations: Sequence[Computation]) -> list[Any]:
-    """Returns the results of computations; a `RequestError` if one of them failed."""
-    try:
-        return [await asyncio.wrap_future(computation.future) for computation in computations]
-    except Exception as error:
-        traceback.print_exception(error)
-        raise RequestError(500, "the text could not be read") from None
 
 
 def _event(value: dict[str, Any]) -> str:
@@ -371,12 +319,12 @@ class ChatCompletion(Completion):
 
 
 def _described(token: TokenDescription) -> dict[str, Any]:
-    most = sorted((token.top or {}).items(), key=lambda item: -item[1])
+    most = sorted(token.top.items(), key=lambda item: -item[1])
     top = [_named(name, logprob) for name, logprob in most]
     return {**_named(token.name, token.logprob), "top_logprobs": top}
 
 
-def _named(name: str, logprob: float | None) -> dict[str, Any]:
+def _named(name: str, logprob: float) -> dict[str, Any]:
     return {"token": name, "logprob": logprob, "bytes": list(name.encode())}
 
 

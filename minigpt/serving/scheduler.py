@@ -7,10 +7,8 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from minigpt.serving.bodies import RequestError
 from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine, Choice
@@ -31,14 +29,14 @@ class TokenDescription:
     Attributes:
       name: what the token adds to the text; a readable form such as "<E2 82>" if that is nothing.
       length: how many characters it adds.
-      logprob: its own; None for the first token of a prompt.
+      logprob: its own.
       top: those of the most probable tokens, by name.
     """
 
     name: str
     length: int
-    logprob: float | None = None
-    top: dict[str, float] | None = None
+    logprob: float
+    top: dict[str, float]
 
 
 @dataclass
@@ -69,12 +67,9 @@ class Describer:
         self._tokenizer, self._top_logprobs = tokenizer, top_logprobs
         self._continued = ContinuationText(tokenizer, prompt_ids)
 
-    def push(self, token: int, choice: Choice | None) -> TokenDescription:
-        """Returns the description of the next token. `choice` has its probabilities if it was generated."""
-        name = self._name(token)
-        if choice is None:
-            return TokenDescription(name, len(self._continued.push([token])))
-        own = _logarithm(choice.probability)
+    def push(self, token: int, choice: Choice) -> TokenDescription:
+        """Returns the description of the next token."""
+        name, own = self._name(token), _logarithm(choice.probability)
         most = [
             (self._name(i), _logarithm(probability))
             for i, probability in zip(choice.ids, choice.probabilities, strict=True)
@@ -193,41 +188,17 @@ class Generation:
         return ready
 
 
-class Computation:
-    """A call that needs an engine for a moment, and the future of its result.
-
-    All texts of the engine wait for it, so it should read one text at most.
-    """
-
-    def __init__(self, function: Callable[[BatchEngine], Any]) -> None:
-        self._function = function
-        self.future: Future[Any] = Future()
-        self.is_cancelled = False
-
-    def run(self, engine: BatchEngine) -> None:
-        """Makes the call. Called by an engine's thread."""
-        if self.is_cancelled or not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            self.future.set_result(self._function(engine))
-        except Exception as error:
-            self.future.set_exception(error)
-
-
-Work = Generation | Computation
-
-
 class Scheduler:
-    """Engines, each with a thread, which take their work from a common queue.
+    """Engines, each with a thread, which take texts from a common queue.
 
     Args:
       path: a portable file.
       threads: how many engines; each has its own copy of the weights.
       slots: how many texts an engine continues together.
       most_tokens: the maximum number of tokens of a text, prompt included.
-      most_waiting: how many texts and computations may wait when all slots are taken.
+      most_waiting: how many texts may wait when all slots are taken.
     Attributes:
-      capacity: how many texts and computations there can be at a time.
+      capacity: how many texts there can be at a time.
       running: number of texts that the engines continue.
     """
 
@@ -235,7 +206,7 @@ class Scheduler:
         self, path: Path, threads: int, slots: int, most_tokens: int, most_waiting: int
     ) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Generation] = deque()
         self.running = 0
         self._is_closed = False
         self.capacity = threads * slots + most_waiting
@@ -266,31 +237,31 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Number of texts and computations that wait."""
+        """Number of texts that wait."""
         return len(self._waiting)
 
-    def submit(self, work: Sequence[Work]) -> None:
-        """Adds texts and computations to the queue; refuses them if they are too many, at all or now."""
-        if len(work) > self.capacity:
-            message = f"the request has {len(work)} parts; should have at most {self.capacity}"
+    def submit(self, texts: Sequence[Generation]) -> None:
+        """Adds texts to the queue; refuses them if they are too many, at all or now."""
+        if len(texts) > self.capacity:
+            message = f"the request has {len(texts)} texts; should have at most {self.capacity}"
             raise RequestError(400, message)
         with self._changed:
-            if self.running + len(self._waiting) + len(work) > self.capacity:
+            if self.running + len(self._waiting) + len(texts) > self.capacity:
                 raise RequestError(429, "too many requests wait; try again later")
-            self._waiting.extend(work)
+            self._waiting.extend(texts)
             self._changed.notify_all()
 
-    def cancel(self, unwanted: Sequence[Work]) -> None:
-        """Ends work whose client no longer waits; finished work stays as it is."""
+    def cancel(self, unwanted: Sequence[Generation]) -> None:
+        """Ends texts whose client no longer waits; finished texts stay as they are."""
         with self._changed:
-            for work in unwanted:
-                work.is_cancelled = True
-            self._waiting = deque(work for work in self._waiting if not work.is_cancelled)
+            for text in unwanted:
+                text.is_cancelled = True
+            self._waiting = deque(text for text in self._waiting if not text.is_cancelled)
 
-    def take(self, free: int, wait: bool) -> list[Work] | None:
-        """Takes work from the queue: up to `free` texts, and at most one computation; None at the end.
+    def take(self, free: int, wait: bool) -> list[Generation] | None:
+        """Takes up to `free` texts from the queue; None at the end.
 
-        Called by the engines' threads; waits for work if `wait` is true.
+        Called by the engines' threads; waits for a text if `wait` is true.
         """
         with self._changed:
             while wait and not self._waiting and not self._is_closed:
@@ -299,18 +270,8 @@ class Scheduler:
                 return None
             # The other threads take their shares.
             free = min(free, -(-len(self._waiting) // len(self._engines)))
-            taken: list[Work] = []
-            while self._waiting:
-                work = self._waiting[0]
-                if isinstance(work, Generation):
-                    if not free:
-                        break
-                    free -= 1
-                    self.running += 1
-                taken.append(self._waiting.popleft())
-                if isinstance(work, Computation):
-                    break
-            return taken
+            self.running += free
+            return [self._waiting.popleft() for _ in range(free)]
 
     def release(self) -> None:
         """Counts a text that no longer runs. Called by the engines' threads."""
@@ -322,11 +283,7 @@ class _EngineThread(threading.Thread):
     """Starts texts in the free slots of an engine, does steps, and delivers what is new to a loop."""
 
     def __init__(
-        self,
-        engine: BatchEngine,
-        slots: int,
-        scheduler: Scheduler,
-        loop: asyncio.AbstractEventLoop,
+        self, engine: BatchEngine, slots: int, scheduler: Scheduler, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(name="engine", daemon=True)
         self._engine, self._scheduler, self._loop = engine, scheduler, loop
@@ -337,14 +294,11 @@ class _EngineThread(threading.Thread):
 
     def run(self) -> None:
         while True:
-            work = self._scheduler.take(len(self._free), wait=not self._texts)
-            if work is None:
+            texts = self._scheduler.take(len(self._free), wait=not self._texts)
+            if texts is None:
                 return
-            for item in work:
-                if isinstance(item, Generation):
-                    self._begin(item)
-                else:
-                    item.run(self._engine)
+            for text in texts:
+                self._begin(text)
             for slot in [s for s, text in self._texts.items() if text.is_cancelled]:
                 self._end(slot)
             if self._texts:

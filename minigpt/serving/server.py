@@ -35,26 +35,15 @@ _READ_SECONDS = 30
 # Size in bytes of a connection's send buffer. Linux reports that a client has read only after a third of
 # the buffer is free, and its own choice of up to 4 MB makes a slow client look like one that reads nothing.
 _SEND_BUFFER = 65_536
-# How often a client that sends nothing more is asked whether it is still there.
-_PROBE_SECONDS = 1
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
-# Scope of a request whose answer is a stream of events: a comment may stand between two of them.
-EVENT_STREAM = "minigpt.event_stream"
-_COMMENT = b":\n\n"
 
 
 class _Protocol(H11Protocol):
-    """A connection of HTTP/1.1.
-
-    A client may close its side after its request, and gets its answer. One that is gone altogether looks
-    the same, until something is sent to it. Before an answer begins, that is "100 Continue", which clients
-    skip; between the events of a stream, a comment.
-    """
+    """A connection of HTTP/1.1."""
 
     _deadline: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
-    _probing: asyncio.TimerHandle | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -84,30 +73,6 @@ class _Protocol(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def eof_received(self) -> bool:  # type: ignore[override]
-        """Keeps a connection open whose client waits for an answer."""
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete or cycle.more_body:
-            return False
-        cycle.keep_alive = False
-        self._probing = self.loop.call_later(_PROBE_SECONDS, self._probe)
-        return True
-
-    def _probe(self) -> None:
-        """Sends something that is not part of an answer; if the client is gone, the connection is lost."""
-        cycle = self.cycle
-        assert cycle is not None
-        if cycle.response_complete or self.transport.is_closing():
-            return
-        if not cycle.response_started and cycle.scope["http_version"] == "1.1":
-            event: h11.Event = h11.InformationalResponse(
-                status_code=100, headers=[], reason="Continue"
-            )
-            self.transport.write(self.conn.send(event) or b"")
-        elif cycle.response_started and EVENT_STREAM in cycle.scope["state"]:
-            self.transport.write(self.conn.send(h11.Data(data=_COMMENT)) or b"")
-        self._probing = self.loop.call_later(_PROBE_SECONDS, self._probe)
-
     def pause_writing(self) -> None:
         """Called when the client does not read what is sent to it."""
         super().pause_writing()
@@ -131,10 +96,10 @@ class _Protocol(H11Protocol):
         self._reading = self.loop.call_later(_READ_SECONDS, check)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._deadline, self._reading, self._probing):
+        for timer in (self._deadline, self._reading):
             if timer is not None:
                 timer.cancel()
-        self._deadline = self._reading = self._probing = None
+        self._deadline = self._reading = None
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:

@@ -2,8 +2,7 @@
 
 Stop strings end a text and are not part of it. If a text contains several, it is cut at the one that is
 completed first. If several are completed at the same character, it is cut at the longest. Appending to a
-text never changes where it is cut. `graph.graph_tokenizer.cut_at_stop` has the same rules in a TensorFlow
-graph.
+text never changes where it is cut.
 """
 
 import abc

@@ -31,9 +31,9 @@ from minigpt.training import messages
 from minigpt.training.console import new_console, show
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.start import new_training, resumed_training, source_run
+from minigpt.training.start import new_training, resumed_training, starting_model
 from minigpt.training.stopping import report_failed_writes
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, probe_speed, training_seconds
 from minigpt.training.tasks.dialogue import Dialogue
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
@@ -95,7 +95,7 @@ def train(
         # Not before the text and all settings are known to be usable.
         for line in start.completed.in_words() if start.completed else ():
             show(console, line)
-        seconds = messages.training_seconds(task, model)
+        seconds = training_seconds(task, probe_speed(task.config.training)[0])
         description = messages.in_lines(messages.summary(task, model, device, seconds))
         facts = run_facts(task, model, device)
         stop_if_interrupted()
@@ -172,7 +172,7 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
       UserError: the run to start from has no model that can be used.
     """
     config = task.config
-    source = None if is_resumed else source_run(config)
+    source = None if is_resumed else starting_model(config)
     # Loaded first: initial values depend on what was built before.
     finished = source.load_model() if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)

@@ -1,23 +1,62 @@
 """Samples after an epoch: continued prompts."""
 
+import re
 import reprlib
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 import keras
+import numpy as np
 
 from minigpt.config.sampling import settings_of
+from minigpt.corpus.token_ids import decode_documents
 from minigpt.generation.base_models import as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_prompts, as_tokenizer
 from minigpt.generation.sampler import Sampler
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.console import new_console, show
 
+# A prompt is the beginning of a paragraph, of at most so many characters. It is taken from the beginning of
+# the held-out text.
+_PROMPT_CHARACTERS, _PARAGRAPH_CHARACTERS, _TOKENS_READ = 24, 30, 50_000
 Show = Callable[[str, str], None]
 Record = Callable[[dict[str, Any]], None]
+
+
+def held_out_prompts(ids: np.ndarray, tokenizer: Tokenizer, seed: int, count: int = 2) -> list[str]:
+    """Returns beginnings of documents of the held-out text; of paragraphs or lines if it has too few.
+
+    Args:
+      ids: int[n], the held-out text.
+      tokenizer: the tokenizer of the ids.
+      seed: decides which ones are drawn.
+      count: the most to return.
+    Returns:
+      Different prompts without unknown characters; [""], which begins a new text, if there are none.
+    """
+    texts = list(decode_documents(ids[:_TOKENS_READ], tokenizer))
+    found: list[str] = []
+    for separator in (None, r"\n\s*\n", r"\n"):
+        parts = texts if separator is None else [p for t in texts for p in re.split(separator, t)]
+        beginnings = {
+            _beginning(part) for part in parts if len(part.strip()) >= _PARAGRAPH_CHARACTERS
+        }
+        found = sorted(b for b in beginnings if b and not tokenizer.count_unknown(b)) or found
+        if len(found) >= count:
+            break
+    order = np.argsort(np.random.PCG64(seed).random_raw(len(found)), kind="stable")
+    return [found[place] for place in order[:count]] or [""]
+
+
+def _beginning(text: str) -> str:
+    """Returns the first words of the first line of a text; characters if it has no spaces."""
+    line = text.strip().partition("\n")[0][: _PROMPT_CHARACTERS + 1]
+    words = line.rpartition(" ")[0] if len(line) > _PROMPT_CHARACTERS else line
+    return words.rstrip() or line[: _PROMPT_CHARACTERS // 2]
 
 
 class TextGenerator(keras.callbacks.Callback):

@@ -27,6 +27,7 @@ from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.notices import LOGGER
+from minigpt.runs.base_file import BaseFile, run_or_file
 from minigpt.runs.checkpoints import (
     Checkpoint,
     newest_checkpoint,
@@ -34,7 +35,6 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.layout import (
     check_new_run,
-    check_run,
     checkpoint_paths,
     new_run_path,
     remove_epoch_files,
@@ -91,7 +91,7 @@ class Start:
           UserError: the text cannot be used, or has changed since the run began.
         """
         if self.run is None:
-            source = source_run(self.config)
+            source = starting_model(self.config)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
         return open_run_corpus(self.run)
@@ -212,7 +212,7 @@ def complete_settings(
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
     text, size, speed, gpus = None, None, REFERENCE_SPEED, 0
-    source = source_run(config)
+    source = starting_model(config)
     try:
         config = _with_given_tokenizer(config)
         is_open = bool(settings_to_choose(config))
@@ -242,16 +242,14 @@ def _with_given_tokenizer(config: Config) -> Config:
     return config.model_copy(update={"tokenizer": tokenizer})
 
 
-def source_run(config: Config) -> Run | None:
-    """Returns the run that `training.init_from` names, all of whose weights or LoRA are trained; or None.
+def starting_model(config: Config) -> Run | BaseFile | None:
+    """Returns the run or the file that `training.init_from` names; None if training starts from nothing.
 
     Raises:
-      UserError: the run does not exist.
+      UserError: it does not exist, or cannot be read.
     """
-    if (name := config.training.init_from) is None:
-        return None
-    check_run(Path(name), "training.init_from")
-    return Run(name)
+    name = config.training.init_from
+    return None if name is None else run_or_file(name, "training.init_from")
 
 
 @contextmanager

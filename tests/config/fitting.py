@@ -4,10 +4,13 @@ from minigpt.config import Config, load_config
 from minigpt.config.complete import TextSize, complete
 
 
-def chosen_for(size: int, *overrides: str, characters: int | None = None) -> Config:
+def chosen_for(
+    size: int, *overrides: str, characters: int | None = None, source: Config | None = None
+) -> Config:
     """Settings for a text that is not written; every character is a byte if their number is not given."""
     config = load_config(None, overrides, text=["book.txt"])
-    return complete(config, TextSize(size, size if characters is None else characters, 80)).config
+    text = TextSize(size, size if characters is None else characters, 80)
+    return complete(config, text, source=source).config
 
 
 def steps_of(config: Config) -> int:

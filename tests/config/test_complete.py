@@ -192,17 +192,19 @@ def test_a_kind_that_the_user_sets_has_a_vocabulary_of_its_own(kind, vocab_size)
     )
 
 
-def test_what_is_chosen_for_fine_tuning():
-    training = chosen_for(50_000, "training.init_from=runs/a").training
-    assert (training.optimizer, training.learning_rate, training.warmup_steps) == (
-        "adamw",
-        1e-4,
-        10,
-    )
-    assert (training.epochs, training.early_stopping_patience) == (10, 3)
+def test_what_is_chosen_for_fine_tuning_depends_on_the_size_of_the_model():
+    gpt2 = load_config({"model": {"embed_dim": 768, "num_layers": 12, "max_len": 1024}})
+    training = chosen_for(50_000, "training.init_from=runs/a", source=gpt2).training
+    assert (training.optimizer, training.learning_rate) == ("adamw", 1e-4)
     assert (training.batch_size, training.sequence_length) == (4, 128)
-    assert (
-        chosen_for(50_000, "training.init_from=a", "training.epochs=1").training.warmup_steps == 1
-    )
-    short = chosen_for(1_000, "training.init_from=runs/a").training
-    assert (short.batch_size + 1) * short.sequence_length < 0.9 * 1_000 / 5
+    short = chosen_for(1_000, "training.init_from=runs/a", source=gpt2).training
+    assert (short.batch_size + 1) * short.sequence_length < 0.9 * 1_000 / 3
+
+    small = load_config({"model": {"embed_dim": 256, "num_layers": 5, "max_len": 256}})
+    chosen = chosen_for(400_000, "training.init_from=runs/a", source=small)
+    assert (chosen.training.optimizer, chosen.model.embed_dim) == ("muon", 256)
+    assert chosen.training.learning_rate > training.learning_rate
+    # About 3 bytes a token.
+    assert 3 < steps_of(chosen) * 8 * 256 / (0.9 * 400_000 / 3) < 8
+    one = chosen_for(50_000, "training.init_from=a", "training.epochs=1", source=small)
+    assert one.training.warmup_steps >= 1

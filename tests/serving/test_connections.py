@@ -1,8 +1,7 @@
-"""Connections: half-closed, malformed, too many, and answers that nobody reads; a run that is deleted."""
+"""Connections: malformed, too many, and answers that nobody reads; a run that is deleted."""
 
 import contextlib
 import http.client
-import json
 import shutil
 import socket
 import time
@@ -17,7 +16,7 @@ from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 @pytest.fixture(scope="module")
 def impatient(tiny_run) -> Iterator[Served]:
     """A server with short limits of time, and few connections."""
-    program = changed(_PROBE_SECONDS=0.02, _READ_SECONDS=1, _MOST_CONNECTIONS=5)
+    program = changed(_READ_SECONDS=1, _MOST_CONNECTIONS=5)
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
         yield served
 
@@ -33,29 +32,6 @@ def refused(status: int, connection: socket.socket) -> None:
         found, body = answer(connection)
     assert found == status
     checked_error(body)
-
-
-@pytest.mark.parametrize("protocol", ["1.1", "1.0"])
-def test_a_client_that_closes_its_side_gets_its_answer(impatient, model, protocol):
-    # Several probes are sent meanwhile.
-    fields = {**long_text(model, 3000), "seed": 1}
-    with sent(impatient, f"POST /v1/completions HTTP/{protocol}", fields) as connection:
-        connection.shutdown(socket.SHUT_WR)
-        status, body = answer(connection)
-    assert status == 200
-    expected = impatient.complete(**fields)
-    assert json.loads(body)["choices"] == expected["choices"]
-
-    with sent(
-        impatient, f"POST /v1/completions HTTP/{protocol}", {**fields, "stream": True}
-    ) as connection:
-        connection.shutdown(socket.SHUT_WR)
-        _, body = answer(connection)
-    events = [line[6:] for line in body.decode().splitlines() if line.startswith("data: ")]
-    assert events.pop() == "[DONE]"
-    text = "".join(json.loads(event)["choices"][0]["text"] for event in events)
-    assert text == expected["choices"][0]["text"]
-    wait_until(lambda: impatient.texts("running") == 0)
 
 
 @pytest.mark.parametrize(

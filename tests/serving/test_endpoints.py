@@ -1,59 +1,16 @@
-"""The other endpoints: embeddings, models, the page."""
+"""The other endpoints: models, the page."""
 
-import base64
 import contextlib
 import http.client
-import json
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from starlette.testclient import TestClient
 
 TEXTS = ["Ana sat on the roof.", "Dirk ate 3 figs.", "Ana sat on the roof"]
-
-
-def test_embeddings(client, tiny_run, opened):
-    answer = client.embeddings.create(model="tiny", input=TEXTS)
-    for item, text in zip(answer.data, TEXTS, strict=True):
-        ids = opened.tokenizer.encode(text)
-        mean = opened.latents([ids])[0].mean(0)
-        np.testing.assert_allclose(item.embedding, mean / np.linalg.norm(mean), atol=1e-5)
-    assert answer.usage.prompt_tokens == sum(len(opened.tokenizer.encode(text)) for text in TEXTS)
-
-
-def test_forms_of_embeddings(server, model):
-    ids = model.tokenizer.encode(TEXTS[0]).tolist()
-    bodies = [
-        {"input": TEXTS[0]},
-        {"input": ids, "encoding_format": "float"},
-        {"input": [ids], "encoding_format": "base64"},
-    ]
-    vectors = []
-    for body in bodies:
-        data = json.loads(server.ask("/v1/embeddings", body)[1])["data"][0]["embedding"]
-        if isinstance(data, str):
-            data = np.frombuffer(base64.b64decode(data), "<f4")
-        vectors.append(np.array(data))
-    for vector in vectors[1:]:
-        np.testing.assert_allclose(vector, vectors[0], atol=1e-6)
-    assert np.isclose(np.linalg.norm(vectors[0]), 1)
-
-
-def test_refused_embeddings(server, model):
-    long = [3] * (model.max_len + 1)
-    for body in (
-        {"input": ""},
-        {"input": []},
-        {},
-        {"input": long},
-        {"input": "a", "dimensions": 3},
-    ):
-        param = "dimensions" if "dimensions" in body else "input"
-        assert server.refused("/v1/embeddings", body)["param"] == param
 
 
 def test_models(client, server):

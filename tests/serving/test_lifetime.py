@@ -89,17 +89,6 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
     assert status == 200
 
 
-def test_computations_between_steps(tiny_run, model):
-    """Reading many texts does not stop a stream, and ends when its client goes away."""
-    scored = {"prompt": [[5] * model.max_len] * 100, "max_tokens": 0, "echo": True, "logprobs": 1}
-    with serving(tiny_run.path, "--threads", "1", "--slots", "2") as served:
-        for path, body in (("completions", scored), ("embeddings", {"input": scored["prompt"]})):
-            sent(served, f"POST /v1/{path} HTTP/1.1", body).close()
-            wait_until(lambda: served.texts("waiting") == 0)
-        # Each text is work of its own, and more of it than fits is refused before any is done.
-        served.refused("/v1/completions", {**scored, "prompt": [[5]] * 128, "max_tokens": 1})
-
-
 def test_a_signal_finishes_what_runs(tiny_run, model):
     fields = {**long_text(model, 10_000), "seed": 1}
     with serving(tiny_run.path, "--threads", "1", "--max-tokens", "10000") as served:

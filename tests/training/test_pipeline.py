@@ -90,3 +90,17 @@ def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
             f"training.sequence_length = 4: should be model.max_len = {max_len} or unset"
         )
     assert not (tmp_path / "run").exists()
+
+
+def test_unset_prompts_are_beginnings_of_the_held_out_text(tmp_path):
+    (tmp_path / "train.txt").write_text("An apple is on the table.\n\n" * 200)
+    lines = [f"Number {number} stands beside the old white house.\n\n" for number in range(9)]
+    (tmp_path / "val.txt").write_text("".join(lines))
+    settings = tiny_settings(tmp_path / "train.txt", training={"epochs": 1, "steps_per_epoch": 1})
+    settings["data"]["val_paths"] = [str(tmp_path / "val.txt")]
+    settings["sampling"].pop("prompts", None)
+    run = minigpt.train(settings, tmp_path / "run")
+    prompts = run.config.sampling.prompts
+    assert len(set(prompts)) == 2
+    assert all(any(line.startswith(prompt) for line in lines) for prompt in prompts)
+    assert [sample["prompt"] for sample in records(run.samples_file)] == prompts

@@ -162,10 +162,7 @@ class NGramEmbedding(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "orders": self.orders,
-            "rows": self.rows,
-            "embed_dim": self.embed_dim,
-            "dropout_rate": self.dropout_rate,
+            **{n: getattr(self, n) for n in ("orders", "rows", "embed_dim", "dropout_rate")},
             "initializer": keras.initializers.serialize(self.initializer),
         }
 

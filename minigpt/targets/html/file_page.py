@@ -8,6 +8,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.runs.records import count, numbers
+from minigpt.storage.files import bundled_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 
 _PAGE = Path(__file__).parent / "page"
@@ -21,7 +22,8 @@ def write_file_page(file: Path, output: Path) -> None:
     with file.open("rb") as content:
         if content.read(4) != b"GGUF":
             raise UserError(f"{file}: is a page already; should be a portable file (.gguf)")
-    write_document(file_facts(model, file), {"main": file}, output)
+    is_base = file.resolve() == bundled_file(f"base/{file.name}").resolve()
+    write_document(file_facts(model, file) | {"is_base": is_base}, {"main": file}, output)
 
 
 def write_document(

@@ -7,15 +7,13 @@ import tensorflow as tf
 
 from minigpt.config.sampling import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
-from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
-from minigpt.generation.decoding_loop import new_ids
+from minigpt.generation.decoding import Decoder
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import ROLES
 from minigpt.tokenizers.graph import graph_of
-from minigpt.tokenizers.graph.graph_tokenizer import cut_at_stop
 
 
 def _graph(*inputs: tf.TensorSpec) -> Any:
@@ -64,8 +62,10 @@ class TextModule(tf.Module):
         """Writes a SavedModel into an empty folder."""
         signatures = {name: getattr(self, name) for name in self.functions}
         signatures["serving_default"] = signatures.pop("serve")
+        # Searching the graph for operations with gradients of their own takes seconds.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         with hide_tensorflow_log():
-            tf.saved_model.save(self, str(folder), signatures)
+            tf.saved_model.save(self, str(folder), signatures, options)
 
 
 # The arguments of `sample`.
@@ -73,8 +73,7 @@ _ALL = [
     _spec("prompt", tf.string, 1),
     _spec("max_new_tokens", tf.int32),
     *SAMPLING_SPEC,
-    *(_spec("beams", tf.int32), _spec("length_penalty", tf.float32)),
-    *(_spec("stop", tf.string, 1), _spec("banned_tokens", tf.int32, 1)),
+    _spec("banned_tokens", tf.int32, 1),
     *(_spec("num_samples", tf.int32), _spec("seed", tf.int32)),
 ]
 _SERVED = ("prompt", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
@@ -90,9 +89,8 @@ class TextToText(TextModule):
         UTF-8 become U+FFFD.
       max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) are limited to it.
       temperature and the other settings of a distribution: see `SamplingSettings`.
-      length_penalty: nan counts as 0.
-      beams, num_samples: 0 or less counts as 1.
-      stop, banned_tokens: an empty string and ids outside the vocabulary have no effect.
+      num_samples: 0 or less counts as 1.
+      banned_tokens: ids outside the vocabulary have no effect.
     A wrong shape or dtype raises InvalidArgumentError, as does `logits` for ids that the model cannot read.
     `detokenize` ignores ids outside the vocabulary, and clips lengths to the row.
     """
@@ -109,71 +107,34 @@ class TextToText(TextModule):
         return {"text": self._serve(self.tokenizer.encode(prompt), *arguments)}
 
     def _serve(self, prompt_ids, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
-        ids, lengths = self.decoder.generate(
-            *_dense(prompt_ids),
-            tf.minimum(max_new_tokens, MAX_NEW_TOKENS),
-            SamplingSettings(temperature=temperature, top_k=top_k, top_p=top_p).as_tensors(),
-            tf.repeat(seed, prompt_ids.nrows()),
-            tf.zeros([0], tf.int32),
-        )
-        return self._continuations(prompt_ids, ids, lengths)
+        settings = SamplingSettings(temperature=temperature, top_k=top_k, top_p=top_p).as_tensors()
+        seeds = tf.repeat(seed, prompt_ids.nrows())
+        return self._drawn(prompt_ids, max_new_tokens, settings, seeds, tf.zeros([0], tf.int32))
 
     @_graph(*_ALL)
-    def sample(self, *arguments):  # type: ignore[no-untyped-def]
-        """Continues prompts with all settings: see `SamplingSettings`, `beam_search` and `cut_at_stop`.
-
-        With beams > 1 nothing is sampled: the settings of the distribution but repetition_penalty have no
-        effect, nor has seed.
+    def sample(self, prompt, max_new_tokens, *others):  # type: ignore[no-untyped-def]
+        """Continues prompts with all settings of the draw: see `SamplingSettings`.
 
         Returns:
-          {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1, these are the best
-          ones, at most as many as there are beams.
+          {"text": string[B, num_samples]}: sample i uses seed + i.
         """
-        prompt, max_new_tokens, *distribution, beams, length_penalty = arguments[:-4]
-        stop, banned_tokens, num_samples, seed = arguments[-4:]
-        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
+        *distribution, banned_tokens, num_samples, seed = others
+        num_samples = tf.maximum(num_samples, 1)
         prompt_ids = self.tokenizer.encode(prompt)
-        beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
-        length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)
+        repeated = tf.gather(prompt_ids, tf.repeat(tf.range(tf.size(prompt)), num_samples))
+        seeds = tf.tile(seed + tf.range(num_samples), [tf.size(prompt)])
         settings = SamplingSettings(*distribution)
+        texts = self._drawn(repeated, max_new_tokens, settings, seeds, banned_tokens)
+        return {"text": tf.reshape(texts, [-1, num_samples])}
 
-        def search():  # type: ignore[no-untyped-def]
-            count = tf.minimum(num_samples, beams)
-            ids, lengths = self.decoder.beam_search(
-                *(*_dense(prompt_ids), max_new_tokens, beams, length_penalty),
-                *(settings.repetition_penalty, banned_tokens),
-            )
-            ids = tf.reshape(ids[:, :count], [-1, tf.shape(ids)[2]])
-            return ids, tf.reshape(lengths[:, :count], [-1]), count
-
-        def draw():  # type: ignore[no-untyped-def]
-            repeated = _repeat(prompt_ids, num_samples)
-            seeds = tf.tile(seed + tf.range(num_samples), [tf.size(prompt)])
-            ids, lengths = self._draw(
-                repeated, max_new_tokens, stop, settings, seeds, banned_tokens
-            )
-            return ids, lengths, num_samples
-
-        ids, lengths, count = tf.cond(beams > 1, search, draw)
-        texts = self._continuations(_repeat(prompt_ids, count), ids, lengths)
-        return {"text": tf.reshape(cut_at_stop(texts, stop)[0], [-1, count])}
-
-    def _draw(self, prompt_ids, max_new_tokens, stop, *arguments):  # type: ignore[no-untyped-def]
-        """`Decoder.generate`, up to the stop strings."""
-
-        def is_stopped(state):  # type: ignore[no-untyped-def]
-            texts = self._continuations(prompt_ids, new_ids(state), state.new_lengths)
-            return cut_at_stop(texts, stop)[1]
-
-        state = self.decoder.prefill(*_dense(prompt_ids), max_new_tokens)
-        stride = tf.where(tf.size(stop) > 0, STOP_CHECK_EVERY, max_new_tokens)
-        state = self.decoder.extend_until_stopped(
-            self.decoder.extend, state, stride, is_stopped, *arguments
+    def _drawn(self, prompt_ids, max_new_tokens, *arguments):  # type: ignore[no-untyped-def]
+        """ragged int32[B, None] → string[B]; the arguments are those of `Decoder.generate`."""
+        ids, lengths = self.decoder.generate(
+            prompt_ids.to_tensor(),
+            tf.cast(prompt_ids.row_lengths(), tf.int32),
+            tf.minimum(max_new_tokens, MAX_NEW_TOKENS),
+            *arguments,
         )
-        return new_ids(state), state.new_lengths
-
-    def _continuations(self, prompt_ids, ids, lengths):  # type: ignore[no-untyped-def]
-        """ragged int32[B, None], int32[B, N], int32[B] → string[B]."""
         new = tf.RaggedTensor.from_tensor(ids, lengths)
         return self.tokenizer.continuation(prompt_ids, new)
 
@@ -235,16 +196,6 @@ class ChatToText(TextToText):
         return tf.concat([start, parts.flat_values, before[ROLES.index("assistant")]], 0)
 
 
-def _dense(prompt_ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """ragged int32[B, None] → int32[B, P], int32[B]."""
-    return prompt_ids.to_tensor(), tf.cast(prompt_ids.row_lengths(), tf.int32)
-
-
-def _repeat(prompt_ids: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """ragged int32[B, None] → ragged int32[B·count, None], every row `count` times."""
-    return tf.gather(prompt_ids, tf.repeat(tf.range(prompt_ids.nrows(tf.int32)), count))
-
-
 class SourceToTarget(TextModule):
     """An encoder-decoder with its tokenizer: `serve`, `logits`, `tokenize` and `detokenize`."""
 
@@ -261,22 +212,12 @@ class SourceToTarget(TextModule):
         """Returns {"text": string[B]}, the translations; see `Translator.translate`.
 
         Surrounding white space is ignored; a sentence of white space gives "". If a source has more
-        than max_len tokens, end token included, only the first max_len - 1 are read, and a line on standard
-        error says so. `tokenize` returns the lengths in advance.
+        than max_len tokens, end token included, only the first max_len - 1 are read. `tokenize` returns the
+        lengths in advance.
         """
         ids = self.tokenizer.encode(tf.strings.strip(text))
-        lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
         max_len = self.model.max_len
-        too_long = tf.squeeze(tf.where(lengths > max_len), 1)
-
-        def warn():  # type: ignore[no-untyped-def]
-            return tf.print(
-                "text: in these rows, only the first", max_len - 1, "tokens are read:", too_long
-            )
-
-        warned = tf.cond(tf.size(too_long) > 0, warn, tf.no_op)
-        with tf.control_dependencies([warned]):
-            lengths = tf.minimum(lengths, max_len)
+        lengths = tf.minimum(tf.cast(ids.row_lengths(), tf.int32) + 1, max_len)
         # The first end token after a source belongs to it; the others are padding.
         source_ids = ids[:, : max_len - 1].to_tensor(self.end_id)
         source_ids = tf.pad(source_ids, [[0, 0], [0, 1]], constant_values=self.end_id)

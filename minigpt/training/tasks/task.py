@@ -32,7 +32,7 @@ class Task(abc.ABC):
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
       batch_signature: a nest of `tf.TensorSpec` of the arrays of every batch, as the arguments of a
         function; None if all batches have the same shapes.
-      breakdown: where the loss of the last call of `loss` is high; None before.
+      breakdown: where the loss of the last call of `scores` is high; None before.
     """
 
     batches_in_pass: int
@@ -45,7 +45,7 @@ class Task(abc.ABC):
         self.config = config
         self.corpus = corpus
         self.prepare()
-        self.config = resolved(config, self.batches_in_pass, recorded_path)
+        self.config = resolved(self.config, self.batches_in_pass, recorded_path)
 
     @abc.abstractmethod
     def prepare(self) -> None:
@@ -82,17 +82,16 @@ class Task(abc.ABC):
         """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""
 
     def new_breakdown(self) -> LossBreakdown:
-        """Returns an empty breakdown, which `loss` fills."""
+        """Returns an empty breakdown, which `scores` fills."""
         self.breakdown = LossBreakdown(self.corpus.tokenizer, self.corpus.token_counts)
         return self.breakdown
 
     @abc.abstractmethod
-    def loss(self) -> float:
-        """Returns the model's mean loss on the held-out text, in nats per token; sets `breakdown`."""
-
-    @abc.abstractmethod
     def scores(self) -> dict[str, Any]:
-        """Returns the model's scores on the held-out text, by name; `val_loss` is one of them."""
+        """Returns the model's scores on the held-out text, by name; sets `breakdown`.
+
+        `val_loss` is one of them, in nats per token.
+        """
 
     @abc.abstractmethod
     def samples(self, model: keras.Model, display: Display) -> Samples:

@@ -150,17 +150,10 @@ def test_choices_biases_and_penalties(tmp_path):
     assert max(seen.values()) > 1, "no token came twice: frequency was not tested"
 
 
-def test_descriptions_and_mean_latents(tmp_path):
+def test_mean_latents(tmp_path):
     built = build(GPT_SHAPES["gpt2"])
-    engine, path = opened(built, tmp_path)
+    engine, _ = opened(built, tmp_path)
     ids = np.random.default_rng(0).integers(0, 16, 20)
-    logits = minigpt.load_portable(path).logits([ids])[0].astype(np.float64)
-    probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    found = engine.describe(ids)
-    assert len(found) == 20 and found[-1].probability == 0
-    for t, choice in enumerate(found[:-1]):
-        np.testing.assert_allclose(choice.probability, probabilities[t, ids[t + 1]], 1e-4)
-        np.testing.assert_allclose(choice.probabilities, np.sort(probabilities[t])[::-1][:10], 1e-4)
     latents = built.model.latents(ids[None]).numpy()[0]
     np.testing.assert_allclose(engine.mean_latent(ids), latents.mean(0), atol=1e-5)
 

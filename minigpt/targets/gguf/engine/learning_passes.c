@@ -64,22 +64,12 @@ static bool open_spans(Learning *learning)
     return learning->back.sines = sines;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 bool open_passes(Learning *learning)
 {
     const Model *model = learning->model;
     uint32_t count = learning->count, vocab_size = model->vocab_size;
     uint64_t size = (uint64_t)count * model->embed_dim;
-    uint32_t width = larger(larger(model->embed_dim, model->ff_dim),
-        model->num_heads * larger(model->head_dim, model->value_dim));
-    uint64_t longest = larger(larger(count, width), vocab_size);
-    uint64_t left = larger(count, LOGITS) + 3, of_logits = (uint64_t)(LOGITS + 3) * ((uint64_t)vocab_size + 3);
-    left *= (uint64_t)larger(width, learning->length) + 3;
-    bool done = open_products(left > of_logits ? left : of_logits, longest) && open_attention(learning) && open_spans(learning);
+    bool done = open_attention(learning) && open_spans(learning);
     x = floats(size, &done);
     y = floats(size, &done);
     dx = floats(size, &done);

@@ -20,10 +20,6 @@ static inline View transposed(View matrix)
     return (View){matrix.entries, matrix.column_step, matrix.row_step};
 }
 
-/* Takes the memory for products whose left matrix has at most `left` entries, rows rounded up to 4, and whose right one has at most
-   `inner` rows. */
-bool open_products(uint64_t left, uint64_t inner);
-
 /* Computes c = a b, or c += a b if `adds`. a: [rows, inner]; b: [inner, columns]; c: [rows, columns], its rows `step` apart. */
 void compute_product(
     View a, View b, uint32_t rows, uint32_t inner, uint32_t columns, float *c, size_t step, bool adds);

@@ -22,6 +22,7 @@ const BASELINE_NAMES = {
 
 // The title of the page.
 function openingOf(facts) {
+  if (facts.is_base) return "This model learns to write like a text of yours.";
   const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", facts.chat ? "answer" : "write"];
   const seconds = trainingSeconds(facts);
   const learned = seconds > 0 ? ` It learned to ${verb} in ${inWords(seconds)}.` : "";
