@@ -84,7 +84,7 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
 def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
     """A text is pasted first. The model then writes on from words of it, and the file has its weights."""
     base, model = gpt.page.with_suffix(".gguf"), gpt.portable()
-    monkeypatch.setattr(file_page, "bundled_file", lambda name: base)
+    monkeypatch.setattr(file_page, "bases", lambda: {"english": base})
     file_page.write_file_page(base, tmp_path / "english.html")
     tab = open_page(tmp_path / "english.html")
     sections = (

@@ -7,8 +7,8 @@ from typing import Any
 import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
+from minigpt.runs.layout import bases
 from minigpt.runs.records import count, numbers
-from minigpt.storage.files import bundled_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 
 _PAGE = Path(__file__).parent / "page"
@@ -22,7 +22,7 @@ def write_file_page(file: Path, output: Path) -> None:
     with file.open("rb") as content:
         if content.read(4) != b"GGUF":
             raise UserError(f"{file}: is a page already; should be a portable file (.gguf)")
-    is_base = file.resolve() == bundled_file(f"base/{file.name}").resolve()
+    is_base = file in bases().values()
     write_document(file_facts(model, file) | {"is_base": is_base}, {"main": file}, output)
 
 

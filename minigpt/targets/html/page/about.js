@@ -18,6 +18,7 @@ const BASELINE_NAMES = {
   ngram_bits_per_byte: "7-grams of tokens",
   byte_ngram_bits_per_byte: "7-grams of bytes",
   ppmd_bits_per_byte: "PPMd",
+  base_bits_per_byte: "the model that training began from",
 };
 
 // The title of the page.
@@ -130,8 +131,9 @@ function trainingSeconds({ epoch, metrics }) {
 }
 
 function trainingOf(facts) {
-  const { step, epoch, metrics } = facts;
-  const parts = [];
+  const { step, epoch, metrics, base, baselines } = facts;
+  const knew = baselines?.base_bits_per_byte, before = knew ? `, which had ${knew.toFixed(3)} bits per byte on this text` : "";
+  const parts = base ? [`began from ${readable(base)}${before}`] : [];
   if (step != null) parts.push(formatCount(step, "step"));
   if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
   const seconds = trainingSeconds(facts);
