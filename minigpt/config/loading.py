@@ -72,7 +72,10 @@ def load_config(
             raise UserError(f"{origin}{name} = {value}: should be a table of settings")
         sections[name] = dict(sections[name])
     if text:
-        _set_paths(sections, text)
+        with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
+        if sections["data"].get("source") not in with_paths:
+            select_variant(sections, "data", "files")
+        sections["data"]["paths"] = list(text)
     problems: list[str] = []
     overridden = _apply_overrides(sections, overrides, problems)
     try:

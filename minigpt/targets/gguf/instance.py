@@ -69,12 +69,12 @@ class Engine:
         self._store = wasmtime.Store(engine)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
-        self._banned: tuple[int, ...] | None = None
         try:
             address, self._size = self._load(path)
             # Before the engine brings the weights into another form in place.
             is_whole = matches_checksum(self._view(address, self._size))
             self._checked("open_file", address, self._size)
+            self._checked("set_banned", 0, 0)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
         if not is_whole:
@@ -131,10 +131,8 @@ class Engine:
     def set_sampling(self, settings: TextSettings, seed: int) -> None:
         """Sets how tokens are chosen; stop strings and max_new_tokens are not read."""
         self._call("set_sampling", *settings.numbers, seed)
-        if self._banned != tuple(settings.banned_tokens):
-            with self._released():
-                self._checked("set_banned", *self._write_ids(settings.banned_tokens))
-            self._banned = tuple(settings.banned_tokens)
+        with self._released():
+            self._checked("set_banned", *self._write_ids(settings.banned_tokens))
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
         """Starts the continuation of a text, whose last `added` ids count as new tokens."""
@@ -145,9 +143,6 @@ class Engine:
         self._start("start_translation", ids, max_new_tokens)
 
     def _start(self, function: str, ids: Sequence[int] | np.ndarray, *counts: int) -> None:
-        if self._banned is None:
-            self._checked("set_banned", 0, 0)
-            self._banned = ()
         self._call("finish")
         self._checked(function, *self._write_ids(ids), *counts)
 
@@ -186,18 +181,19 @@ class Engine:
         length: int,
         batch_size: int,
         seed: int,
-        learning_rate: float,
-    ) -> Iterator[Callable[[], float]]:
-        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`.
+        steps: int = 0,
+        learning_rate: float = 0.0,
+    ) -> Iterator[tuple[int, Callable[[], float]]]:
+        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`, 0 for None.
 
         Yields:
-          A function that makes a step: it returns the mean loss of the windows before the step, in nats.
-          It raises a `UserError` if the loss is not finite; the weights are those of the step before.
+          The number of steps, and a function that makes one of them: it returns the mean loss of the
+          windows before the step, in nats. It raises a `UserError` if the loss is not finite; the weights
+          are those of the step before.
         """
         self._call("finish")
-        self._checked(
-            "open_learning", *self._write_ids(ids), length, batch_size, seed, learning_rate
-        )
+        numbers = length, batch_size, seed, steps, learning_rate
+        steps = self._checked("open_learning", *self._write_ids(ids), *numbers)
 
         def step() -> float:
             loss: float = self._call("learn")
@@ -206,7 +202,7 @@ class Engine:
             return loss
 
         try:
-            yield step
+            yield steps, step
         finally:
             self._call("close_learning")
 
