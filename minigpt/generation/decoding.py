@@ -25,8 +25,10 @@ _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
 
 
-class Decoder(tf.Module):
+class Decoder:
     """Continues prompts: prefill, then one token at a time.
+
+    It is no `tf.Module`: a SavedModel that has it would trace all its functions.
 
     XLA compiles a GPT's loop once for each number of rows and each capacity, of which there are few: see
     `StepModel.capacity`. The steps within the context and those beyond it are two loops, each compiled
@@ -41,7 +43,6 @@ class Decoder(tf.Module):
     def __init__(
         self, model: GPT | StepModel, end_id: int, never_sampled_ids: Sequence[int] = ()
     ) -> None:
-        super().__init__(name="decoder")
         self.model = model if isinstance(model, StepModel) else CachedGPT(model)
         self.end_id = end_id
         self.never_sampled_ids = sorted(set(never_sampled_ids))
@@ -58,9 +59,8 @@ class Decoder(tf.Module):
         # Instance attributes, because the signature depends on the model's sizes.
         signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
         compiled = partial(tf.function, jit_compile=self.model.jit_compile, autograph=False)
-        # `partial`: a SavedModel would trace functions that are attributes once more.
-        self._compiled_in_context = partial(compiled(self._decode_in_context))
-        self._compiled_past_context = partial(compiled(self._decode_past_context))
+        self._compiled_in_context = compiled(self._decode_in_context)
+        self._compiled_past_context = compiled(self._decode_past_context)
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 

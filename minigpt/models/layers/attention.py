@@ -150,13 +150,13 @@ class Attention(DescribedLayer):
     def split_heads(self, x: Any, num_heads: int) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
         width = x.shape[-1] // num_heads
-        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], num_heads, width))
+        heads = ops.reshape(x, (*ops.shape(x)[:2], num_heads, width))
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def project_output(self, heads: Any) -> Any:
         """Concatenates the heads and projects them: float[B, H, T, U] → float[B, T, D]."""
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
+        shape = (*ops.shape(heads)[:2], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
 
 
@@ -185,8 +185,9 @@ class SelfAttention(Attention):
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
-        ends = [self.query_width, self.query_width + self.key_width]
-        parts = ops.split(self.qkv(x), ends, axis=-1)
+        widths = [self.query_width, self.key_width, self.value_width]
+        # Not `ops.split`, which adds a dozen operations to trace.
+        parts = tf.split(self.qkv(x), widths, axis=-1)
         heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         query, key, value = map(self.split_heads, parts, heads)
         query, key = normalized(query, self.query_norm), normalized(key, self.key_norm)
@@ -334,7 +335,7 @@ class CrossAttention(BidirectionalAttention):
 
 def cache_entries(positions: Any, num_heads: int) -> Any:
     """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
-    positions = ops.repeat(positions[:, None], num_heads, axis=1)
-    rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
-    parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
-    return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
+    rows, length = ops.shape(positions)
+    parts = (ops.arange(rows)[:, None, None], ops.arange(num_heads)[:, None], positions[:, None])
+    zeros = ops.zeros((rows, num_heads, length), "int32")
+    return ops.stack([part + zeros for part in parts], axis=-1)

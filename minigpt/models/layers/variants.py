@@ -118,7 +118,7 @@ class RotaryPositions(PositionEncoding):
         # In float32: bfloat16 cannot represent positions above 256.
         angles = ops.cast(positions, "float32")[:, None, :, None] * frequencies.astype("float32")
         cos, sin = ops.cast(ops.cos(angles), x.dtype), ops.cast(ops.sin(angles), x.dtype)
-        first, second = x[..., :half], x[..., half:]
+        first, second = ops.split(x, 2, axis=-1)
         return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 

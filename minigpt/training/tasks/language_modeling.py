@@ -116,4 +116,5 @@ class LanguageModeling(Task):
         sampling = self.config.sampling.model_dump(exclude={"translations"})
         generator = TextGenerator(self.corpus.tokenizer, show=display.show_sample, **sampling)
         generator.set_model(model)
+        generator.open_state = self.open_state
         return generator.write

@@ -13,6 +13,7 @@ from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
 from minigpt.evaluation.text import SharedBatches
+from minigpt.generation.base_models import BaseTextModel
 from minigpt.training.progress import Display
 
 # Takes the number of epochs that are done; returns the records of samples.jsonl.
@@ -33,6 +34,8 @@ class Task(abc.ABC):
       batch_signature: a nest of `tf.TensorSpec` of the arrays of every batch, as the arguments of a
         function; None if all batches have the same shapes.
       breakdown: where the loss of the last call of `scores` is high; None before.
+      open_state: opens the model as it is in the engine, which has to trace and compile nothing to continue
+        texts; None if TensorFlow writes the samples.
     """
 
     batches_in_pass: int
@@ -40,6 +43,7 @@ class Task(abc.ABC):
     sequence_length: int | None = None
     batch_signature: Any = None
     breakdown: LossBreakdown | None = None
+    open_state: Callable[[], BaseTextModel] | None = None
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         self.config = config
