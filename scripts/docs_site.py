@@ -92,7 +92,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
             content.sort(key=lambda name: not name.endswith("/index.md"))
         if content:
             sections.append({title: content})
-    config.nav = [{"Try it in your browser": TRY_IT}, *sections]
+    config.nav = sections
     return config
 
 
