@@ -27,11 +27,7 @@ from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from typing import Any
 
-from minigpt.environment import (
-    NEEDS_TENSORFLOW,
-    check_keras_backend,
-    hide_tensorflow_log,
-)
+from minigpt.environment import NEEDS_TENSORFLOW, check_keras_backend, hide_tensorflow_log
 from minigpt.notices import LOGGER
 
 __version__ = "0.2.0"
@@ -76,7 +72,6 @@ _WITH_KERAS = {
     "verify": "minigpt.app",
     "Evaluation": "minigpt.evaluation.scores",
     "PairEvaluation": "minigpt.evaluation.scores",
-    "evaluate_files": "minigpt.generation.run_scores",
     "evaluate_run": "minigpt.generation.run_scores",
     "TextModel": "minigpt.generation.text_models",
     "TranslationModel": "minigpt.generation.text_models",

@@ -9,7 +9,6 @@ from minigpt.config import load_config as load_config
 from minigpt.errors import UserError as UserError
 from minigpt.evaluation.scores import Evaluation as Evaluation
 from minigpt.evaluation.scores import PairEvaluation as PairEvaluation
-from minigpt.generation.run_scores import evaluate_files as evaluate_files
 from minigpt.generation.run_scores import evaluate_run as evaluate_run
 from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel

@@ -5,12 +5,7 @@ import io
 import os
 import sys
 
-from minigpt.interrupts import (
-    INTERRUPTED,
-    remember_interrupts,
-    was_answered,
-    was_requested,
-)
+from minigpt.interrupts import INTERRUPTED, remember_interrupts, was_answered, was_requested
 
 
 def open_closed_streams() -> None:

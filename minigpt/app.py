@@ -15,6 +15,7 @@ from minigpt.errors import UserError, as_path
 from minigpt.insight.examination import Reporter
 from minigpt.insight.report.report import write_report
 from minigpt.notices import LOGGER
+from minigpt.runs.base_file import BaseFile, run_or_file
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.export import verify_export, write_export
 from minigpt.targets.run_files import export_hooks
@@ -25,6 +26,7 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    base: str | Path | None = None,
     resume_from: str | Path | None = None,
     overrides: Sequence[str] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -45,6 +47,9 @@ def train(
       config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
         None for the default configuration.
       run: the run directory, new or empty; `runs/NAME-N` if None.
+      base: what training starts from: the name of a base ("english"), a run directory, or a portable file;
+        "auto" for the base of the package if it is measured to help, "none" for nothing. None for the
+        setting `training.init_from`.
       resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
         first step if there is none, with the run's settings; `config` and `run` must be None.
       overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. When training is
@@ -69,6 +74,7 @@ def train(
     return pipeline.train(
         config,
         run,
+        base=base,
         resume_from=resume_from,
         overrides=overrides,
         callbacks=callbacks,
@@ -117,7 +123,7 @@ def export_run(
     Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
-      run: a run, or its directory.
+      run: a run, its directory, a portable file, or the name of a base ("english").
       format: one of `minigpt.targets.targets.TARGETS`.
       output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
         the others, a new file.
@@ -136,10 +142,14 @@ def export_run(
         written, or the certificate is outside the tolerance of the format. Nothing is written.
       ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
-    run = as_run(run)
-    found = write_export(run, format, as_path("output", output), weights, certificate, with_text)
+    output, options = as_path("output", output), (weights, certificate, with_text)
+    source = run_or_file(run)
+    if isinstance(source, BaseFile):
+        with source.as_run() as imported:
+            return write_export(imported, format, output, *options)
+    found = write_export(source, format, output, *options)
     if found:
-        _update_report(run)
+        _update_report(source)
     return found
 
 

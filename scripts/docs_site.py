@@ -3,6 +3,7 @@
 import os
 import posixpath
 import re
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ from typer.main import get_command
 
 import minigpt
 from minigpt.cli.program import build_app
+from minigpt.runs.layout import model_path
+from minigpt.targets.html.file_page import write_file_page
 
 ROOT = Path(__file__).resolve().parents[1]
+# The page of the base model, which learns from a text that is pasted.
+TRY_IT = "try-it.html"
 # Files outside docs/ that are pages of the site.
 OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 # The target of a link or picture in Markdown. Others have a scheme, or are sections of the same page.
@@ -97,6 +102,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages |= {uri: (ROOT / path).read_text(encoding="utf-8") for uri, path in OUTSIDE.items()}
     for uri, content in pages.items():
         files.append(File.generated(config, uri, content=content))
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, TRY_IT)
+        write_file_page(model_path("english"), page)
+        files.append(File.generated(config, TRY_IT, content=page.read_text(encoding="utf-8")))
     return files
 
 

@@ -1,5 +1,7 @@
 """Trains six small models and writes gallery/index.html: the loss, a sample, figures and the page of each.
 
+The first card is the page of the base model, which learns from a text that is pasted.
+
     python scripts/make_gallery.py                     # or: make gallery
     python scripts/make_gallery.py --minutes 2 --only recipes --only chess
     python scripts/make_gallery.py --shakespeare shakespeare.txt --pairs eng-deu.tsv
@@ -25,6 +27,8 @@ from typing import Any
 import numpy as np
 
 import minigpt
+from minigpt.runs.layout import model_path
+from minigpt.targets.html.file_page import write_file_page
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "examples"))
@@ -230,8 +234,16 @@ def card(name: str, gallery: Path) -> str:
 
 
 def write_index(gallery: Path) -> int:
-    """Writes the index of the models in a folder; returns the bytes of all files."""
-    cards = [card(name, gallery) for name in ENTRIES if (gallery / f"{name}.json").is_file()]
+    """Writes the page of the base, and the index of a folder; returns the bytes of all files."""
+    page = gallery / "english.html"
+    if not page.is_file():
+        write_file_page(model_path("english"), page)
+    size = f"page of {page.stat().st_size / 1e6:.1f} MB"
+    about = "Paste a text of yours: in half a minute the model learns to write like it, in your browser."
+    cards = [
+        f'<article><h2><a href="english.html">Your own text</a></h2><p>{about}</p><p>{size}</p></article>'
+    ]
+    cards += [card(name, gallery) for name in ENTRIES if (gallery / f"{name}.json").is_file()]
     style = (Path(__file__).parent / "gallery.css").read_text()
     (gallery / "index.html").write_text(
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>minigpt: gallery</title>'

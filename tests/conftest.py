@@ -17,6 +17,7 @@ from tensorflow.python.framework.ops import gradient_registry
 
 import minigpt
 from minigpt.generation.step_models import CachedGPT
+from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.run_files import BestExport
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
 from tests.settings import NEVER_COMPILED
@@ -201,6 +202,24 @@ def chat_run(runs_folder: Path) -> minigpt.Run:
 def pair_run(runs_folder: Path) -> minigpt.Run:
     """A finished run of a model that says a sequence backwards."""
     return minigpt.Run(runs_folder / "pairs")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_bases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Texts are learned from nothing, by models that are smaller than a base."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minigpt.runs.layout.BASES", tmp_path_factory.mktemp("no_bases"))
+        yield
+
+
+@pytest.fixture
+def own_bases(tiny_run: minigpt.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of bases in place of that of the package: the model of `tiny_run` is "english"."""
+    folder = tmp_path / "bases"
+    folder.mkdir()
+    write_run_file(tiny_run, folder / "english.gguf", "int8")
+    monkeypatch.setattr("minigpt.runs.layout.BASES", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

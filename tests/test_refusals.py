@@ -118,7 +118,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("export TINY --output short.txt", "--output short.txt"),
     ("export TINY --format keras --weights int8 --output x", "--weights int8"),
     ("export TINY --adapter --format gguf --output x", "--adapter"),
-    ("export TINY/model.gguf --format keras --output x", "RUN TINY/model.gguf"),
+    ("export TINY/model.gguf --adapter --output x", "RUN TINY/model.gguf"),
     ("serve TINY --port 'a\nb'", r"--port a\nb"),
     ("import nowhere --run x", "FOLDER nowhere"),
 ]

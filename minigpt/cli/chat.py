@@ -1,11 +1,8 @@
 """`minigpt chat`: a dialogue with a model."""
 
-import json
-import os
 import random
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,13 +18,7 @@ from minigpt.cli.command import (
     names_of_options,
     with_sampling_options,
 )
-from minigpt.cli.terminal import (
-    is_interactive,
-    print_json,
-    print_message,
-    print_text,
-    prompt_loop,
-)
+from minigpt.cli.terminal import is_interactive, print_json, print_message, print_text, prompt_loop
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
 
@@ -36,8 +27,7 @@ _SETTINGS = [
     s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
 ]
 HINT = (
-    "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it, "
-    "/help prints these lines, /quit ends."
+    "Type a question and press Enter. /undo takes back the last one, /help prints this, /quit ends."
 )
 
 
@@ -139,7 +129,6 @@ class _Dialogue:
 
     def obey(self, line: str) -> None:
         """Follows a command of the user; an `EOFError` ends the dialogue."""
-        name, _, argument = line.partition(" ")
         if line == "/quit":
             raise EOFError
         if line == "/help":
@@ -147,26 +136,8 @@ class _Dialogue:
         elif line == "/undo" and self.messages:
             print_message(f"Took back: {self.messages[-2]['content']}")
             del self.messages[-2:]
-        elif name == "/save" and argument and self.messages:
-            self._save(Path(argument.strip()).expanduser())
         else:
-            needs = ", after a question" if name in ("/undo", "/save") else ""
+            needs = ", after a question" if line == "/undo" else ""
             raise UserError(
-                f"{line}: should be /undo, /save FILE, /help or /quit{needs}; other lines are questions"
+                f"{line}: should be /undo, /help or /quit{needs}; other lines are questions"
             )
-
-    def _save(self, path: Path) -> None:
-        """Adds the dialogue to a file, as a row in JSON."""
-        if path.suffix not in (".jsonl", ".ndjson"):
-            raise UserError(f"/save {path}: should end in .jsonl or .ndjson")
-        record = {"messages": [*self._system, *self.messages]}
-        row = json.dumps(record, ensure_ascii=False) + "\n"
-        try:
-            with path.open("ab+") as file:
-                if file.tell():
-                    file.seek(-1, os.SEEK_END)
-                    row = row if file.read() == b"\n" else f"\n{row}"
-                file.write(row.encode())
-        except OSError as error:
-            raise UserError(f"/save {path}: {error.strerror or error}") from None
-        print_message(f"Added to {path}, a file that data.source = 'dialogues' reads.")

@@ -16,6 +16,7 @@ from minigpt.config.sampling import SettingRow, TextSettings
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
+from minigpt.runs.layout import model_path
 from minigpt.targets.open_model import ModelSource
 
 P = ParamSpec("P")
@@ -29,13 +30,20 @@ def given_path(text: str) -> Path:
     return Path(text)
 
 
+def given_model(text: str) -> Path:
+    """Returns the path of a run, of a file, or of the base with this name."""
+    return model_path(given_path(text) and text)
+
+
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", parser=given_path, help="Run directory.")
 ]
 ModelArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", parser=given_path, help="Run directory, or a file: model.gguf or a page."
+        metavar="RUN",
+        parser=given_model,
+        help="Run directory, a file (model.gguf or a page), or a base (english).",
     ),
 ]
 VerboseOption = Annotated[
@@ -53,6 +61,16 @@ TextOption = Annotated[
         metavar="PATH",
         help="File (.txt, .md, .jsonl, .csv, .tsv, .parquet, .arrow; .gz, .zst), folder, glob, or - for "
         "standard input. Repeatable.",
+    ),
+]
+
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="BASE",
+        help="What training starts from: auto (the base of the package if it helps; the default with "
+        "--text alone), none, the name of a base (english), a run, or a portable file.",
     ),
 ]
 

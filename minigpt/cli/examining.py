@@ -7,7 +7,6 @@ import typer
 
 import minigpt
 from minigpt.cli.command import JsonOption, RunArgument, TextOption, command, given_path
-from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
@@ -38,10 +37,6 @@ TokensOption = Annotated[
 @command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
 def evaluate(
     run: RunArgument,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE...", help="Files to score one by one, in a table."),
-    ] = None,
     text: TextOption = None,
     stride: Annotated[
         int | None,
@@ -58,22 +53,12 @@ def evaluate(
 
     Lower scores are better. docs/guide.md, Words, explains loss, nats, perplexity and bits per byte.
     """
-    if files and text:
-        raise UserError("--text: scores all paths as one text; cannot be combined with FILE")
-    if files:
-        found = minigpt.evaluate_files(run, files, stride=stride)
-        if as_json:
-            print_json([{"file": f} | s.as_dict() for f, s in zip(files, found, strict=True)])
-        else:
-            rows = [_row(file, scores) for file, scores in zip(files, found, strict=True)]
-            print_table([("file", "bits/byte", "loss", "tokens", "bytes"), *rows])
-        return
     scores = minigpt.evaluate_run(minigpt.Run(run), text, stride=stride)
     if as_json:
         print_json(scores.as_dict())
         return
     pairs = isinstance(scores, minigpt.PairEvaluation)
-    bits = _row("", scores)[1]
+    bits = "–" if scores.bits_per_byte is None else f"{scores.bits_per_byte:.4f}"
     line = (
         f"loss {scores.loss:.4f} nats per {'target ' * pairs}token, "
         f"perplexity {scores.perplexity:.4g}, {bits} bits per byte, "
@@ -84,11 +69,6 @@ def evaluate(
         beams = f"{scores.beams} beam{'s' * (scores.beams > 1)}"
         line += f"; BLEU {bleu} with {beams}, over {scores.pairs:,} pairs"
     print(line)
-
-
-def _row(file: str, scores: "minigpt.Evaluation | minigpt.PairEvaluation") -> tuple[str, ...]:
-    bits = "–" if scores.bits_per_byte is None else f"{scores.bits_per_byte:.4f}"
-    return file, bits, f"{scores.loss:.4f}", f"{scores.tokens:,}", f"{scores.bytes:,}"
 
 
 @command({"run": "RUN"})

@@ -57,21 +57,21 @@ def export(
 ) -> None:
     """Export a run's best model for other programs, and check it against the run.
 
-    For a file in place of a run, only --format html is possible: the page without what its run knows.
+    The page of a file in place of a run is without what its run knows.
     """
-    if is_portable(run):
-        if format.value != "html" or weights or with_text or adapter:
-            problem = (
-                "is a file; without its run, only --format html is possible, without other options"
-            )
+    if is_file := is_portable(run):
+        if with_text or adapter or (weights and format.value == "html"):
+            problem = "is a file; its run is needed for --with-text, --adapter and the --weights of a page"
             raise UserError(ArgumentProblem("run", run, problem))
+    else:
+        check_run(run)
+    if is_file and format.value == "html":
         from minigpt.targets.html.file_page import write_file_page
 
         with new_output(output, False) as unfinished:
             write_file_page(run, unfinished)
         print(f"Wrote {output}")
         return
-    check_run(run)
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")
@@ -88,7 +88,7 @@ def export(
             f"--weights {weights.value}: has an effect only with --format {THEIR_NAMES}"
         )
     # Both before TensorFlow is imported.
-    source = minigpt.Run(run)
+    source = run if is_file else minigpt.Run(run)
     check_output(output, target_named(format).is_folder)
     kind = weights.value if weights else "float32"
     certificate = minigpt.export_run(

@@ -1,8 +1,6 @@
 """`minigpt runs`, `configs` and `import`: lists runs and configurations, and imports a run."""
 
 import shlex
-import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +16,6 @@ from minigpt.training.console import duration
 
 HEADINGS = ("name", "text", "parameters", "bits/byte", "time", "state")
 _RIGHT_ALIGNED = {2, 3, 4}
-# These columns are shortened so that a row fits on a line of the terminal, to this width at least.
-_SHORTENED, _MIN_WIDTH = (1, 0), 8
 _UNKNOWN = "–"
 
 
@@ -59,29 +55,17 @@ def row_of(run: "minigpt.RunSummary") -> tuple[str, ...]:
 
 
 def print_table(rows: list[tuple[str, ...]]) -> None:
-    """Prints rows in columns. On a terminal, long cells are shortened so that a row is one line."""
+    """Prints rows in columns."""
     rows = [tuple(map(one_line, row)) for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    if sys.stdout.isatty():
-        excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
-        for column in _SHORTENED:
-            shortened = max(min(widths[column], _MIN_WIDTH), widths[column] - max(0, excess))
-            excess -= widths[column] - shortened
-            widths[column] = shortened
     for row in rows:
         cells = [
             " " * (width - cell_len(cell)) + cell
             if column in _RIGHT_ALIGNED
-            else _fitted(cell, width)
+            else set_cell_size(cell, width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())
-
-
-def _fitted(cell: str, width: int) -> str:
-    if cell_len(cell) > width:
-        cell = set_cell_size(cell, width - 1).rstrip() + "…"
-    return set_cell_size(cell, width)
 
 
 def one_line(text: str) -> str:

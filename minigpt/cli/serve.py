@@ -31,8 +31,7 @@ def serve(
         typer.Option(help="What requests call the model. Default: that of the run or file."),
     ] = None,
     api_key: Annotated[
-        str | None,
-        typer.Option(envvar="MINIGPT_API_KEY", help="Key that all requests must send."),
+        str | None, typer.Option(envvar="MINIGPT_API_KEY", help="Key that all requests must send.")
     ] = None,
     allow_host: Annotated[
         list[str] | None,

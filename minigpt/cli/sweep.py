@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, given_path, naming_options
+from minigpt.cli.command import BaseOption, TextOption, given_path, naming_options
 from minigpt.cli.runs import HEADINGS, print_table, row_of
 from minigpt.cli.terminal import print_text
 from minigpt.cli.train import NEW_RUN, OVERRIDES
@@ -25,6 +25,7 @@ def sweep(
     ],
     config: Annotated[str | None, typer.Option(metavar="FILE", help="As for `train`.")] = None,
     text: TextOption = None,
+    base: BaseOption = None,
 ) -> None:
     """Train a run for each combination of values, and compare the runs.
 
@@ -37,7 +38,7 @@ def sweep(
             raise UserError(f"--set {override}: {name} is given twice; should have one list")
         values[name] = _values(listed)
     with naming_options(NEW_RUN | OVERRIDES | {"output": "--output"}), notices_to(print_text):
-        runs = minigpt.sweep(values, config, output=output, text=text or [])
+        runs = minigpt.sweep(values, config, output=output, text=text or [], base=base)
     print_table([HEADINGS, *map(row_of, runs)])
     raise typer.Exit(any(run.state != "finished" for run in runs))
 

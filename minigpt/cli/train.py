@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, naming_options
+from minigpt.cli.command import BaseOption, TextOption, naming_options
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
@@ -17,7 +17,13 @@ from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
-NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
+NEW_RUN = {
+    "config": "--config",
+    "paths": "--text",
+    "text": "--text",
+    "run": "--run",
+    "base": "--base",
+}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
 OVERRIDES = {"overrides": "--set", "changes": "--set"}
 
@@ -37,6 +43,7 @@ def train(
         ),
     ] = None,
     text: TextOption = None,
+    base: BaseOption = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run directory. Default: runs/NAME-N.")
     ] = None,
@@ -70,11 +77,18 @@ def train(
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if resume:
-            _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
+            given: dict[str, object] = {
+                "--config": config,
+                "--text": text,
+                "--run": run,
+                "--base": base,
+            }
+            _resume(resume, given, overrides or [])
             return
-        with naming_options(NEW_RUN | OVERRIDES):
+        from_base = {} if base is None else {"training.init_from": "--base"}
+        with naming_options(NEW_RUN | OVERRIDES | from_base):
             name = _name(config, text or [])
-            settings = new_settings(config, text or [], run, overrides or [])
+            settings = new_settings(config, text or [], run, overrides or [], base)
             # These import TensorFlow, so a wrong option is reported before.
             if not plan:
                 minigpt.train(settings, run, name=name, command=program_name())
@@ -84,7 +98,11 @@ def train(
 
 
 def new_settings(
-    config: str | None, text: list[str], run: Path | None, overrides: list[str]
+    config: str | None,
+    text: list[str],
+    run: Path | None,
+    overrides: list[str],
+    base: str | None = None,
 ) -> Config:
     """Returns the settings of a new run, with all problems of the options in one error."""
     # Imported here because every command imports this module, and these import NumPy.
@@ -93,7 +111,7 @@ def new_settings(
 
     problems: list[str] = []
     with gathering(problems):
-        settings = load_new_config(config, overrides, text)
+        settings = load_new_config(config, overrides, text, base)
     with gathering(problems):
         # The first of several workers creates it.
         if run and worker_place()[0] == 0:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigpt.config.fine_tuning import settings_for
+from minigpt.config.beginning import OWN_SETTINGS, settings_for, with_sizes_of
 from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
 from minigpt.errors import UserError
+from minigpt.runs.layout import bases
 
 Settings = dict[str, dict[str, Any]]
 
@@ -44,12 +45,6 @@ LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
 GPU_ROWS, GPU_UPDATES = 32, 2000
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
-# Settings of [model] that may differ from those of the run that training starts from: they affect training
-# only, or only set other settings.
-OWN_SETTINGS = {
-    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
-    "standard_parts",
-}
 # Estimates for English.
 CHARACTERS_PER_WORD = 5.0
 BYTES_PER_TOKEN_OF_GPT2 = 4.0
@@ -81,10 +76,15 @@ class Completed:
       config: the settings.
       origins: name of a setting, such as "training.epochs" → "given", "chosen for 20,000 bytes of text" or
         "of the run runs/a". One that is left out has its default.
+      beginning: a line that says what training starts from, and why; "" if that was not a question.
+      bits: bits per byte, before training, of the model that training could start from, and of a 7-gram of
+        the text itself; None if they were not measured.
     """
 
     config: Config
     origins: Mapping[str, str]
+    beginning: str = ""
+    bits: tuple[float, float] | None = None
 
     def in_words(self) -> list[str]:
         """Returns lines that say what was chosen; none if nothing was."""
@@ -94,7 +94,8 @@ class Completed:
                 first = f"{origin.capitalize()} (each of these can be set):"
                 shown = str(value).lower() if isinstance(value, bool | None) else repr(value)
                 lines[name.split(".")[0]].append(f"{name} = {shown}")
-        return [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
+        chosen = [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
+        return [self.beginning, *chosen] if self.beginning else chosen
 
 
 def settings_to_choose(config: Config, source: Config | None = None) -> set[str]:
@@ -148,9 +149,10 @@ def complete(
         origins |= dict.fromkeys(_names(chosen), f"chosen for {text.bytes:,} {unit}")
     if source:
         own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
-        config = _with_sizes_of(source, config)
+        config = with_sizes_of(source, config)
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
-        origins |= dict.fromkeys(_names(sizes) - own, f"of the run {config.training.init_from}")
+        kind = "base" if config.training.init_from in bases() else "run"
+        origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
     elif config.training.init_from is None:
         _check_trains_all_positions(config)
     return Completed(config, origins)
@@ -189,38 +191,6 @@ def _check_trains_all_positions(config: Config) -> None:
             f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
             "model.position = 'learned' and without training.init_from, later positions are never trained"
         )
-
-
-def _with_sizes_of(source: Config, config: Config) -> Config:
-    """Returns settings with the sizes and the tokenizer of the run that training starts from.
-
-    Raises:
-      UserError: a setting contradicts the run; one line each.
-    """
-    training, model = config.training, source.model.resolved()
-    init_from = f"training.init_from = {training.init_from!r}"
-    if kinds := [kind for kind in (model.kind, config.model.kind) if kind != "gpt"]:
-        raise UserError(
-            f"{init_from}: model.kind = {kinds[0]!r} cannot be fine-tuned; should be a run of kind 'gpt', "
-            "trained on text"
-        )
-    problems = []
-    pairs: list[tuple[str, Any, Any]] = [
-        ("model", config.model, model),
-        ("tokenizer", config.tokenizer, source.tokenizer),
-    ]
-    for section, requested, existing in pairs:
-        for name in requested.model_dump(exclude_none=True, exclude_unset=True):
-            value, expected = getattr(requested, name), getattr(existing, name, None)
-            if name not in OWN_SETTINGS and value != expected:
-                should = f"{init_from} has {expected!r}; should be equal or left out"
-                problems.append(f"{section}.{name} = {value!r}: {should}")
-    if problems:
-        raise UserError(*problems)
-    own = OWN_SETTINGS & config.model.model_fields_set
-    model = model.model_copy(update={name: getattr(config.model, name) for name in own})
-    config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))
-    return config.model_copy(update={"model": model, "tokenizer": source.tokenizer})
 
 
 class _Choice:

@@ -5,6 +5,7 @@ A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, 
 are reported together, as one `UserError`; settings that do not suit each other, once each is valid.
 """
 
+import json
 import reprlib
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -71,7 +72,10 @@ def load_config(
             raise UserError(f"{origin}{name} = {value}: should be a table of settings")
         sections[name] = dict(sections[name])
     if text:
-        _set_paths(sections, text)
+        with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
+        if sections["data"].get("source") not in with_paths:
+            select_variant(sections, "data", "files")
+        sections["data"]["paths"] = list(text)
     problems: list[str] = []
     overridden = _apply_overrides(sections, overrides, problems)
     try:
@@ -84,14 +88,33 @@ def load_config(
 
 
 def load_new_config(
-    source: str | Path | None, overrides: Sequence[str], text: Sequence[str]
+    source: str | Path | None,
+    overrides: Sequence[str],
+    text: Sequence[str],
+    base: str | Path | None = None,
 ) -> Config:
     """Reads the configuration of a new run, as `load_config`.
 
-    Without a source, it is the default configuration, unless there is a text or a run to start from.
+    Without a source, it is the default configuration, unless there is a text or a run to start from. A text
+    alone is learned from the base of the package if it helps.
     """
-    is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
+    overrides = with_base(overrides, base)
+    is_given = any(override.startswith("training.init_from") for override in overrides)
+    if text and not source and not is_given:
+        overrides = [*overrides, "training.init_from=auto"]
+    is_chosen = text or (is_given and str(base) != UNSET)
     return load_config(source or (None if is_chosen else "default"), overrides, text)
+
+
+def with_base(overrides: Sequence[str], base: str | Path | None) -> Sequence[str]:
+    """Returns overrides that also set `training.init_from` to a base, unless it is None."""
+    check_strings("overrides", overrides)
+    if base is None:
+        return overrides
+    if any(override.startswith("training.init_from") for override in overrides):
+        problem = "training.init_from is set, too; should be given once"
+        raise UserError(ArgumentProblem("base", base, problem))
+    return [*overrides, f"training.init_from={json.dumps(str(base))}"]
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

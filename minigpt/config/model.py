@@ -175,10 +175,7 @@ NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngra
 class GPTConfig(TransformerConfig):
     """A decoder-only Transformer, which continues a text."""
 
-    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
-        "post_norm": GPT2,
-        "pre_norm": GPT2,
-    }
+    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {"post_norm": GPT2, "pre_norm": GPT2}
 
     kind: Literal["gpt"] = "gpt"
     """a GPT, which continues a text"""

@@ -123,6 +123,8 @@ def _row(default: Any, description: str, role: str = "distribution", **others: A
 
 
 _BOTH = ("gpt", "encoder_decoder")
+# The limits of a total probability, of which 1 leaves nothing out.
+_TOTAL: dict[str, Any] = {"above": 0, "most": 1, "neutral": 1.0}
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,7 @@ class TextSettings:
     top_p: float = _row(
         1.0,
         "sample from the smallest set of tokens with this total probability; 1: no limit",
-        above=0,
-        most=1,
-        neutral=1.0,
+        **_TOTAL,
     )
     min_p: float = _row(
         0.0,
@@ -167,9 +167,7 @@ class TextSettings:
         1.0,
         "sample from the smallest set of tokens with this total probability whose information is "
         "closest to the entropy; 1: no limit",
-        above=0,
-        most=1,
-        neutral=1.0,
+        **_TOTAL,
     )
     repetition_penalty: float = _row(
         1.0,

@@ -2,12 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section
@@ -31,10 +26,9 @@ StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
 class TrainingConfig(Section):
-    init_from: str | None = Field(
-        None,
-        description="fine-tuning: the run whose best model, sizes and tokenizer training starts from",
-    )
+    init_from: str | None = None
+    """what training starts from, with its sizes and its tokenizer: a run, a portable file, or the name of a
+    base, such as english; auto: the base of the package if it helps"""
     lora_rank: Positive | None = None
     """with init_from: train only low-rank updates (LoRA) of this rank"""
     sequence_length: int | None = Field(None, ge=2, le=1_000_000_000)
@@ -108,7 +102,8 @@ class TrainingConfig(Section):
     """number of processes that share each batch; auto: those that TF_CONFIG or Slurm's variables
     describe, or one"""
     jit_compile: bool | None = None
-    """compile with XLA; if unset, true unless training.deterministic is set"""
+    """compile with XLA; if unset, true unless training.deterministic is set or, on a CPU, training takes
+    less than about a minute"""
     seed: int = Field(0, ge=0, lt=2**31)
     """seed of initial weights, batches and dropout"""
     deterministic: bool = False
@@ -123,13 +118,13 @@ class TrainingConfig(Section):
 
     @property
     def uses_xla(self) -> bool:
-        """Whether the training step is compiled with XLA: `jit_compile`, or its default."""
+        """Whether a training step may be compiled with XLA: `jit_compile`, or its default."""
         return not self.deterministic if self.jit_compile is None else self.jit_compile
 
     def _conflict(self) -> tuple[str, str] | None:
         if self.min_learning_rate > self.learning_rate:
             should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
             return "min_learning_rate", should
-        if self.lora_rank and self.init_from is None:
-            return "lora_rank", "needs training.init_from, the run whose model is adapted"
+        if self.lora_rank and self.init_from in (None, "auto"):
+            return "lora_rank", "needs training.init_from, the run or the base that is adapted"
         return None

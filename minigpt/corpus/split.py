@@ -224,10 +224,7 @@ def _group_equal(documents: Documents, step: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:
-    return (
-        documents.select(np.flatnonzero(~held_out)),
-        documents.select(np.flatnonzero(held_out)),
-    )
+    return (documents.select(np.flatnonzero(~held_out)), documents.select(np.flatnonzero(held_out)))
 
 
 def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:

@@ -59,10 +59,7 @@ class TextFiles:
     has_rows: ClassVar[bool] = True
 
     def __init__(
-        self,
-        paths: Sequence[str | Path],
-        separator: str | None = None,
-        field: str | None = None,
+        self, paths: Sequence[str | Path], separator: str | None = None, field: str | None = None
     ):
         if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
             problem = "should be a list of paths, such as ['book.txt']"

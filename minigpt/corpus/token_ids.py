@@ -69,13 +69,6 @@ def encode_texts(
     """
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)
-    return temporary_part(texts, tokenizer, encode)
-
-
-def temporary_part(
-    texts: Documents | Ids, tokenizer: Tokenizer, encode: Encode | None = None
-) -> Part:
-    """Returns a part whose ids are in an unnamed temporary file; see `write_ids`."""
     with tempfile.TemporaryFile() as file:
         sizes, _ = write_ids(file, texts, tokenizer, encode)
         return map_ids(file, tokenizer, **sizes)
@@ -274,4 +267,6 @@ def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     files = IdFiles(paths, has_train=False)
     if problems := files.problems + files.check_ids(tokenizer):
         raise UserError(*problems)
-    return temporary_part([*files.train.values(), *files.val.values()], tokenizer)
+    with tempfile.TemporaryFile() as file:
+        sizes, _ = write_ids(file, [*files.train.values(), *files.val.values()], tokenizer)
+        return map_ids(file, tokenizer, **sizes)

@@ -22,14 +22,7 @@ from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.optimizers import Muon, build_optimizer
 from minigpt.training.start import Start
-from minigpt.training.strategy import (
-    Step,
-    Strategy,
-    device_name,
-    make_visible,
-    seed,
-    selected_gpus,
-)
+from minigpt.training.strategy import Step, Strategy, device_name, make_visible, seed, selected_gpus
 from minigpt.training.tasks.task import Batch, Task
 
 # Paths, which may differ between machines. The text and the weights are compared by their contents.

@@ -25,8 +25,10 @@ _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
 
 
-class Decoder(tf.Module):
+class Decoder:
     """Continues prompts: prefill, then one token at a time.
+
+    It is no `tf.Module`: a SavedModel that has it would trace all its functions.
 
     XLA compiles a GPT's loop once for each number of rows and each capacity, of which there are few: see
     `StepModel.capacity`. The steps within the context and those beyond it are two loops, each compiled
@@ -41,7 +43,6 @@ class Decoder(tf.Module):
     def __init__(
         self, model: GPT | StepModel, end_id: int, never_sampled_ids: Sequence[int] = ()
     ) -> None:
-        super().__init__(name="decoder")
         self.model = model if isinstance(model, StepModel) else CachedGPT(model)
         self.end_id = end_id
         self.never_sampled_ids = sorted(set(never_sampled_ids))

@@ -47,11 +47,7 @@ class UncachedModel(StepModel):
         return super().row_bytes(capacity) + 8 * self.vocab_size * self.max_len
 
 
-def build_decoder(
-    model: keras.Model,
-    tokenizer: Vocabulary,
-    max_len: int | None = None,
-) -> Decoder:
+def build_decoder(model: keras.Model, tokenizer: Vocabulary, max_len: int | None = None) -> Decoder:
     """Builds the decoder of a language model.
 
     A `GPT` decodes with a cache. Any other model is called on the newest max_len tokens at every step. A

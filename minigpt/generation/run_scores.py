@@ -8,7 +8,7 @@ from minigpt.corpus.dialogues import Dialogues, PackedDialogues, encode_document
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.corpus.token_ids import SUFFIXES, Part, encode_texts, read_ids
-from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers.base import Tokenizer
@@ -35,32 +35,7 @@ def evaluate_run(
     run = as_run(run)
     tokenizer = run.load_tokenizer()
     part = open_run_corpus(run).val if paths is None else _read(run, paths, tokenizer)
-    return _scores(run, tokenizer, [part], stride)[0]
-
-
-def evaluate_files(
-    run: Run | str | Path, files: Sequence[str], *, stride: int | None = None
-) -> list[Evaluation | PairEvaluation]:
-    """Scores a run's best model on each of several files alone, as `evaluate_run` does.
-
-    A `UserError` has the problems of all files.
-    """
-    run = as_run(run)
-    tokenizer = run.load_tokenizer()
-    problems: list[str] = []
-    parts = []
-    for file in files:
-        with gathering(problems):
-            parts.append(_read(run, [file], tokenizer))
-    if problems:
-        raise UserError(*problems)
-    return _scores(run, tokenizer, parts, stride)
-
-
-def _scores(
-    run: Run, tokenizer: Tokenizer, parts: Sequence[Part], stride: int | None
-) -> list[Evaluation | PairEvaluation]:
-    source = run.config.data.source
+    source, training = run.config.data.source, run.config.training
     if stride is not None and source in ("pairs", "dialogues"):
         raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
     model = run.load_model()
@@ -71,18 +46,15 @@ def _scores(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        sampling, batch_size = run.config.sampling, run.config.training.batch_size
-        translate = Translator.of(model, tokenizer).translate_all
-        settings = (batch_size, translate, sampling.beams, sampling.length_penalty)
-        ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
-        pairs = [Pairs(part.ids, *ends) for part in parts]
-        return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
+        sampling, translate = run.config.sampling, Translator.of(model, tokenizer).translate_all
+        pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
+        how = training.batch_size, translate, sampling.beams, sampling.length_penalty
+        return evaluate_pairs(model, tokenizer, pairs, *how)
+    evaluator = Evaluator(model)
     if source == "dialogues":
-        evaluator, training = Evaluator(model), run.config.training
-        rows = [PackedDialogues(p.ids, tokenizer, model.max_len, training.loss_on) for p in parts]
-        return [evaluate_dialogues(evaluator, tokenizer, each) for each in rows]
-    loss = Evaluator(model).loss
-    return [score(loss(part.ids, stride=stride), part, tokenizer.lossless) for part in parts]
+        rows = PackedDialogues(part.ids, tokenizer, model.max_len, training.loss_on)
+        return evaluate_dialogues(evaluator, tokenizer, rows)
+    return score(evaluator.loss(part.ids, stride=stride), part, tokenizer.lossless)
 
 
 def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:

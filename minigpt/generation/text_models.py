@@ -32,7 +32,8 @@ from minigpt.generation.sampler import Sampler
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import with_adapter
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.base_file import run_or_file
+from minigpt.runs.run import Run
 from minigpt.tokenizers.base import Tokenizer
 
 
@@ -165,13 +166,13 @@ def load(run: Run | str | Path) -> TextModel | TranslationModel:
     Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
-      run: a run, or its directory.
+      run: a run, its directory, a portable file that minigpt wrote, or the name of a base ("english").
     Raises:
-      UserError: the run does not exist, or it has no finished checkpoint.
+      UserError: the run does not exist, it has no finished checkpoint, or the file cannot be read.
       TypeError: `run` is neither.
     """
-    run = as_run(run)
-    model, tokenizer = run.load_model(), run.load_tokenizer()
+    source = run_or_file(run)
+    model, tokenizer = source.load_model(), source.load_tokenizer()
     if isinstance(model, EncoderDecoder):
         return TranslationModel(model, tokenizer)
     return TextModel(model, tokenizer)

@@ -61,7 +61,8 @@ def diverging(history: History) -> Verdict | None:
     lowest, at = _lowest(history)
     last = history.train_loss
     # Before the loss of the token frequencies is reached, what was learned is measured from the start.
-    reference = history.unigram if history.unigram > lowest else history.start_loss
+    start = history.uniform if math.isfinite(history.uniform) else float(history.losses[0])
+    reference = history.unigram if history.unigram > lowest else start
     learned = reference - lowest
     if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
         return None

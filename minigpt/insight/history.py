@@ -79,10 +79,6 @@ class History:
         return int(max([*self.steps[-1:], *(epoch.step for epoch in self.epochs[-1:])], default=0))
 
     @property
-    def start_loss(self) -> float:
-        return self.uniform if math.isfinite(self.uniform) else float(self.losses[0])
-
-    @property
     def train_loss(self) -> float:
         """The training loss at the end: the mean over the last `width` updates."""
         return self.mean_loss(self.last_step - self.width, self.last_step)

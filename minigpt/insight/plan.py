@@ -10,10 +10,10 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
-from minigpt.training.messages import in_lines, parameters_by_part, summary, training_seconds
+from minigpt.training.messages import in_lines, parameters_by_part, summary
 from minigpt.training.pipeline import build_task, initial_model
 from minigpt.training.start import new_training
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, probe_speed, training_seconds
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ def plan(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    base: str | Path | None = None,
     overrides: Sequence[str] = (),
     name: str | None = None,
 ) -> Plan:
@@ -52,12 +53,12 @@ def plan(
     written.
 
     Args:
-      config, run, overrides, name: as for `train`.
+      config, run, base, overrides, name: as for `train`.
     Raises:
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C.
     """
-    start = new_training(config, overrides, run, name)
+    start = new_training(config, overrides, run, name, base=base)
     stop_if_interrupted()
     device = Strategy().set_up(start.config.training)
     corpus = start.open_corpus()
@@ -68,7 +69,7 @@ def plan(
     assert start.completed
     for line in start.completed.in_words():
         LOGGER.info("%s", line)
-    seconds = training_seconds(task, model)
+    seconds = training_seconds(task, probe_speed(task.config.training)[0])
     memory = sum(training_bytes(task.config, tokenizer.vocab_size))
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
@@ -108,6 +109,8 @@ def plan(
             },
             "parameters": parameters_by_part(model) | {"total": count_merged(model)},
             "origins": dict(start.completed.origins),
+            "init_from": training.init_from,
+            "bits_before_training": start.completed.bits,
             "device": device,
             "memory_bytes": memory,
             "seconds": round(min(seconds, limit or seconds), 1),

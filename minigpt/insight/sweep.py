@@ -18,7 +18,7 @@ from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.run_list import RunSummary, is_run, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import check_new_run
+from minigpt.runs.layout import bases, check_new_run, model_path
 from minigpt.runs.run import Run
 
 
@@ -28,6 +28,7 @@ def sweep(
     *,
     output: str | Path,
     text: Sequence[str | Path] = (),
+    base: str | Path | None = None,
 ) -> list[RunSummary]:
     """Trains a run for each combination of values of settings, and compares them in a report.
 
@@ -40,6 +41,7 @@ def sweep(
         `text`, for settings that suit it.
       output: the folder of the runs, which have the names of their values, and of report.html.
       text: paths for `data.paths`.
+      base: as for `train`; None for "auto" with a text alone.
     Returns:
       The runs, the best first: by bits per byte, or by the validation loss if the tokenizer loses part of
       the text. The state of those that did not end is not "finished"; they are last.
@@ -52,7 +54,9 @@ def sweep(
     check_strings("text", text)
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
-    trials = _trials(values, config, output, paths)
+    if base is not None and model_path(base).exists():
+        base = str(base) if str(base) in bases() else recorded_path(str(base))
+    trials = _trials(values, config, output, paths, base)
     for number, (path, settings) in enumerate(trials.items(), 1):
         if _summary(path).state == "finished":
             continue
@@ -61,6 +65,7 @@ def sweep(
         if not is_run(path):
             given = {"--run": [str(path)], "--text": paths, "--set": settings}
             given["--config"] = [str(config)] if config else []
+            given["--base"] = [] if base is None else [str(base)]
             options = (part for name, each in given.items() for v in each for part in (name, v))
             arguments = ["train", *options]
         # In a process of its own: if it runs out of memory, for example, the others are still trained.
@@ -87,7 +92,11 @@ def _score(run: RunSummary) -> float:
 
 
 def _trials(
-    values: Mapping[str, Sequence[Any]], config: str | Path | None, output: Path, text: list[str]
+    values: Mapping[str, Sequence[Any]],
+    config: str | Path | None,
+    output: Path,
+    text: list[str],
+    base: str | Path | None = None,
 ) -> dict[Path, list[str]]:
     """Returns the run directory of each combination of values, and its settings; checks all of them."""
     problems: list[str] = []
@@ -108,7 +117,7 @@ def _trials(
             problems.append(f"{path}: two runs have this name; is a value given twice?")
         found[path] = [f"{name}={value}" for name, value in settings.items()]
         with gathering(problems):
-            checked = load_new_config(config, found[path], text)
+            checked = load_new_config(config, found[path], text, base)
             problems += _changes(checked, Run(path)) if is_run(path) else ()
             # Opening a data set would copy it.
             files = None if checked.data.source == "datasets" else open_source(checked.data)

@@ -254,11 +254,7 @@ class LanguageModel(keras.Model, abc.ABC):
         return tf.transpose(kernel), None if bias is None else tf.cast(bias, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            **self.config.model_dump(),
-        }
+        return {**super().get_config(), "vocab_size": self.vocab_size, **self.config.model_dump()}
 
 
 def _unpack(data: Any) -> tuple[Any, Any, Any]:

@@ -14,11 +14,20 @@ Imports little: `minigpt sample` begins with it.
 
 import os
 import re
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import remove_abandoned
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# In an installed wheel the bases are inside the package, in a checkout next to it.
+_INSTALLED = _PACKAGE / "data" / "base"
+BASES = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "data" / "base"
+# The key of the checksum of a portable file, and the type of its value, uint32.
+_CHECKSUM = b"minigpt.crc32" + (4).to_bytes(4, "little")
 
 
 def check_run(path: Path, argument: str = "run") -> None:
@@ -32,7 +41,20 @@ def check_run(path: Path, argument: str = "run") -> None:
     except OSError as error:
         problem = error.strerror or str(error)
     expected = "expected a run directory; `minigpt sample` takes a portable file (.gguf), too"
+    if argument == "training.init_from":
+        names = ", ".join(bases()) or "none is installed"
+        expected = f"expected a base ({names}), a run directory or a portable file (.gguf)"
     raise UserError(ArgumentProblem(argument, path, f"{problem}; {expected}"))
+
+
+def bases() -> dict[str, Path]:
+    """Returns the name and the portable file of each base model of the package."""
+    return {path.stem: path for path in sorted(BASES.glob("*.gguf"))}
+
+
+def model_path(model: str | Path) -> Path:
+    """Returns the path of a model: of a run, of a file, or of the base with this name."""
+    return bases().get(str(model)) or Path(model)
 
 
 def check_new_run(path: Path, argument: str = "run") -> None:
@@ -89,6 +111,19 @@ def checkpoint_paths(folder: Path) -> list[Path]:
         if match := _CHECKPOINT.fullmatch(path.name):
             paths.append((int(match[1]), int(match[2] or 0), path))
     return [path for _, _, path in sorted(paths)]
+
+
+def matches_checksum(file: Any) -> bool:
+    """Returns whether the bytes of a portable file match its checksum; true if it has none.
+
+    It is the CRC-32 of the file in which the value of the key is 0.
+    """
+    place = bytes(file[:1024]).find(_CHECKSUM) + len(_CHECKSUM)
+    if place < len(_CHECKSUM) or len(file) < place + 4:
+        return True
+    before = zlib.crc32(bytes(4), zlib.crc32(file[:place]))
+    found = int.from_bytes(bytes(file[place : place + 4]), "little")
+    return zlib.crc32(file[place + 4 :], before) == found
 
 
 PORTABLE_FILE = "model.gguf"

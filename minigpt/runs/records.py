@@ -176,6 +176,8 @@ class Facts(BaseModel):
       train_tokens, val_tokens: tokens of the training text and the held-out text.
       device: the device that training began on, as in the summary.
       text: the line of the summary about the text and its split.
+      bits_before_training: bits per byte of the model that training could start from, and of a 7-gram of
+        the text itself; None if they were not measured.
     """
 
     # The file may come from someone else, so types are checked. A later version may add keys.
@@ -188,3 +190,4 @@ class Facts(BaseModel):
     val_tokens: Count
     device: str
     text: str
+    bits_before_training: dict[Literal["model", "ngram"], float] | None = None

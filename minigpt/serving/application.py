@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -27,8 +27,6 @@ from minigpt.serving.bodies import Body, ChatBody, CompletionBody, RequestError,
 from minigpt.serving.completions import Completion, ServedModel, read_chat, read_completion
 from minigpt.serving.scheduler import Scheduler, TextPart
 from minigpt.targets.html.file_page import write_file_page
-
-T = TypeVar("T")
 
 
 class ServedPage:
@@ -269,7 +267,7 @@ class _EventStream(StreamingResponse):
             self._end()
 
 
-async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
+async def _unless_disconnected(request: Request, answer: Awaitable[Any]) -> Any:
     """Returns the answer; raises a `ClientDisconnect` if the client goes away before."""
     task = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(_disconnected(request))

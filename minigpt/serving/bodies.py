@@ -122,12 +122,6 @@ class CompletionBody(_TextBody):
     echo: Literal[False] | None = None
 
 
-class ResponseFormat(BaseModel):
-    """The form of an answer."""
-
-    type: Literal["text"]
-
-
 class ChatBody(_TextBody):
     """The body of `/v1/chat/completions`."""
 
@@ -136,7 +130,7 @@ class ChatBody(_TextBody):
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
-    response_format: ResponseFormat | None = None
+    response_format: dict[Literal["type"], Literal["text"]] | None = None
 
 
 async def read_body(request: Request, schema: type[Body]) -> Body:

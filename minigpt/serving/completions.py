@@ -169,10 +169,6 @@ class Completion:
             for generation in self.generations:
                 generation.deliver(TextPart(finish_reason="length"))
 
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(map(len, self.prompts))
-
     async def answer(self, parts: AsyncIterator[tuple[int, TextPart]]) -> dict[str, Any]:
         """Returns the whole answer, made of the parts of the texts, by their number."""
         found = [TextPart() for _ in self.generations]
@@ -231,10 +227,11 @@ class Completion:
 
     def _usage(self, completion_tokens: int) -> dict[str, int]:
         """Returns the numbers of tokens."""
+        prompt_tokens = sum(map(len, self.prompts))
         return {
-            "prompt_tokens": self.prompt_tokens,
+            "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
-            "total_tokens": self.prompt_tokens + completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
         }
 
 

@@ -283,11 +283,7 @@ class _EngineThread(threading.Thread):
     """Starts texts in the free slots of an engine, does steps, and delivers what is new to a loop."""
 
     def __init__(
-        self,
-        engine: BatchEngine,
-        slots: int,
-        scheduler: Scheduler,
-        loop: asyncio.AbstractEventLoop,
+        self, engine: BatchEngine, slots: int, scheduler: Scheduler, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(name="engine", daemon=True)
         self._engine, self._scheduler, self._loop = engine, scheduler, loop

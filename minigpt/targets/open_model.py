@@ -15,7 +15,7 @@ import minigpt
 from minigpt.config.sampling import BY_NAME, TextSettings, engine_problems, settings_of
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current
+from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current, model_path
 
 if TYPE_CHECKING:
     from minigpt.generation.base_models import BaseTextModel, BaseTranslationModel
@@ -37,7 +37,8 @@ def open_model(
     of a run (`model`, `latents`, `evaluate`), `minigpt.load_portable` the engine.
 
     Args:
-      run: a run, its directory, a portable file (`model.gguf`), or a page that `minigpt export` wrote.
+      run: a run, its directory, a portable file (`model.gguf`), a page that `minigpt export` wrote, or the
+        name of a base ("english").
       adapter: the folder of an adapter, which `minigpt export --adapter` wrote, for the model of a run.
       **settings: settings of `[sampling]` that texts will be generated with, if they may need TensorFlow.
         They are not kept: the methods of the model take them.
@@ -50,7 +51,9 @@ def open_model(
       TypeError: `run` is neither a run nor a path.
     """
     place: Any = run
-    return ModelSource(Path(getattr(place, "path", place))).open(settings_of(settings), adapter)
+    return ModelSource(model_path(getattr(place, "path", place))).open(
+        settings_of(settings), adapter
+    )
 
 
 class ModelSource:

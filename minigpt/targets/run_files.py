@@ -1,5 +1,7 @@
 """The exports that every run has: a portable file, those of its epochs, and a SavedModel."""
 
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
+from minigpt.config.sampling import engine_problems
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
@@ -20,6 +23,7 @@ from minigpt.runs.layout import (
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.targets.gguf.text_model import PortableTextModel, load_portable
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.targets import ExportSource, Target, target_named
 from minigpt.training.hooks import Hook
@@ -27,6 +31,8 @@ from minigpt.training.loop import TrainingLoop
 
 # The largest model whose epochs are kept if training.keep_epochs is not set.
 MAX_PARAMETERS = 20_000_000
+# Weights times tokens that the engine samples in one or two seconds, less than TensorFlow traces its loop.
+MAX_SAMPLED = 4e9
 # The scale of 32 numbers in int8 is a float16.
 LARGEST_WEIGHT = 127 * 65504
 
@@ -78,8 +84,13 @@ class EpochFiles(Hook):
 
     def started(self, loop: TrainingLoop) -> None:
         config, tokenizer = loop.task.config, loop.task.corpus.tokenizer
-        keeps = keeps_epochs(config.training, loop.model)
-        if keeps and portable_problem(config.model, tokenizer) is None:
+        if portable_problem(config.model, tokenizer):
+            return
+        sampling = config.sampling
+        drawn = len(sampling.prompts) * sampling.max_new_tokens * count_merged(loop.model)
+        if drawn <= MAX_SAMPLED and not engine_problems(dict(sampling), ""):
+            loop.task.open_state = partial(_open_state, loop)
+        if keeps_epochs(config.training, loop.model):
             self._loop = loop
             remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
@@ -100,8 +111,7 @@ class EpochFiles(Hook):
             self._write(loop, file, {**logs, "epoch": epoch})
 
     def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
-        has_lora = loop.training.lora_rank is not None
-        weights = merged_weights(loop.model) if has_lora else loop.model.get_weights()
+        weights = _weights(loop)
         if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
             return  # The checkpoint reports what is nan or infinite.
         file.parent.mkdir(exist_ok=True)
@@ -111,6 +121,21 @@ class EpochFiles(Hook):
         if self._loop:
             remove_epoch_files(run.epochs_folder, self._loop.checkpointing.epoch)
         return []
+
+
+def _weights(loop: TrainingLoop) -> list[np.ndarray]:
+    has_lora = loop.training.lora_rank is not None
+    return merged_weights(loop.model) if has_lora else loop.model.get_weights()
+
+
+def _open_state(loop: TrainingLoop) -> PortableTextModel:
+    """Opens the model as it is in the engine."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / PORTABLE_FILE
+        write_run_file(loop.run, file, "float32", _weights(loop), {"step": loop.clock.step})
+        model = load_portable(file)
+    assert isinstance(model, PortableTextModel)
+    return model
 
 
 def export_hooks() -> list[Hook]:

@@ -258,9 +258,7 @@ def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def encode_chunks(
-    texts: list[str],
-    split: Callable[[str], list[str]],
-    encode: Callable[[list[str]], list[bytes]],
+    texts: list[str], split: Callable[[str], list[str]], encode: Callable[[list[str]], list[bytes]]
 ) -> list[np.ndarray]:
     """Encodes texts chunk by chunk, each different chunk once.
 

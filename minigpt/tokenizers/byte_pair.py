@@ -12,7 +12,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -191,6 +191,22 @@ class BytePairTokenizer(Tokenizer):
         for text in checked(texts):
             words.update(WORD.findall(_prepare(text, lowercase)))
         return cls(learn_model(words, vocab_size), lowercase)
+
+    @classmethod
+    def from_pieces(cls, pieces: Sequence[bytes], ranks: np.ndarray, lowercase: bool) -> Self:
+        """Returns the tokenizer with the pieces and the ranks of a portable file.
+
+        Raises:
+          ValueError: the first pieces are not those of every byte-pair tokenizer.
+        """
+        proto = ModelProto.FromString(_train(Counter(), BASE_SIZE + 1))
+        del proto.pieces[BASE_SIZE:]
+        if [piece_bytes(piece) for piece in proto.pieces] != list(pieces[:BASE_SIZE]):
+            raise ValueError(f"the first {BASE_SIZE} pieces are not <unk>, <end> and the bytes")
+        for piece, rank in zip(pieces[BASE_SIZE:], ranks[BASE_SIZE:].tolist(), strict=False):
+            proto.pieces.add(piece=piece.decode().replace(" ", SPACE), score=-rank)
+        proto.trainer_spec.vocab_size = len(proto.pieces)
+        return cls(proto.SerializeToString(deterministic=True), lowercase)
 
     def vocabulary_and_merges(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
         """Returns the id of every piece, and the merges as pairs in their order.

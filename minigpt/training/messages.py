@@ -11,13 +11,12 @@ from typing import Any
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths, is_newer
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.stopping import last_checkpoint
-from minigpt.training.strategy import probe_speed, unused_gpu
+from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
 # What the figures mean; docs/guide.md has the same words, and more.
@@ -95,19 +94,6 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     else:
         parts["blocks"] = size(*model.blocks, model.final_norm)
     return parts | {"head": size(model.head)}
-
-
-def training_seconds(task: Task, model: GPT | EncoderDecoder) -> float:
-    """Estimates the time of training without its limit, from the multiplications and the probed speed."""
-    training = task.config.training
-    batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
-    multiplied = block_weights(task.config.model) + model.vocab_size * task.config.model.embed_dim
-    if task.config.model.kind == "encoder_decoder":
-        # A token goes through the encoder or through the decoder and the head, not through both.
-        multiplied //= 2
-    # An evaluation is the forward pass alone, a third of an update.
-    tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
-    return multiplied * tokens / probe_speed(training)[0]
 
 
 def _training(task: Task, seconds: float) -> str:

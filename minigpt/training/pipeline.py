@@ -31,9 +31,9 @@ from minigpt.training import messages
 from minigpt.training.console import new_console, show
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.start import new_training, resumed_training, source_run
+from minigpt.training.start import new_training, resumed_training, starting_model
 from minigpt.training.stopping import report_failed_writes
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, probe_speed, training_seconds
 from minigpt.training.tasks.dialogue import Dialogue
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
@@ -46,6 +46,7 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    base: str | Path | None = None,
     resume_from: str | Path | None = None,
     overrides: Sequence[str] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -62,7 +63,7 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    _check_arguments(resume_from, callbacks, names_new_run=(config, run) != (None, None))
+    _check_arguments(resume_from, callbacks, names_new_run=(config, run, base) != (None,) * 3)
     strategy = strategy or Strategy()
     is_first = strategy.is_first
     # Only the first of several processes prints.
@@ -71,7 +72,7 @@ def train(
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console, indent=2)))
         start = (
-            new_training(config, overrides, run, name, is_first, strategy.is_alone)
+            new_training(config, overrides, run, name, is_first, strategy.is_alone, base)
             if resume_from is None
             else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
         )
@@ -95,9 +96,10 @@ def train(
         # Not before the text and all settings are known to be usable.
         for line in start.completed.in_words() if start.completed else ():
             show(console, line)
-        seconds = messages.training_seconds(task, model)
+        seconds = training_seconds(task, probe_speed(task.config.training)[0])
         description = messages.in_lines(messages.summary(task, model, device, seconds))
-        facts = run_facts(task, model, device)
+        bits = start.completed.bits if start.completed else None
+        facts = run_facts(task, model, device, bits)
         stop_if_interrupted()
 
         # 4. Restore.
@@ -172,7 +174,7 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
       UserError: the run to start from has no model that can be used.
     """
     config = task.config
-    source = None if is_resumed else source_run(config)
+    source = None if is_resumed else starting_model(config)
     # Loaded first: initial values depend on what was built before.
     finished = source.load_model() if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
@@ -203,7 +205,12 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     return task.final_scores(best)
 
 
-def run_facts(task: Task, model: GPT | EncoderDecoder, device: str) -> Facts:
+def run_facts(
+    task: Task,
+    model: GPT | EncoderDecoder,
+    device: str,
+    bits: tuple[float, float] | None = None,
+) -> Facts:
     """Returns the content of facts.json, which a run has before its first step."""
     uniform, unigram = task.baselines
     return Facts(
@@ -215,6 +222,9 @@ def run_facts(task: Task, model: GPT | EncoderDecoder, device: str) -> Facts:
         val_tokens=task.corpus.val.tokens,
         device=device,
         text=task.split,
+        bits_before_training=None
+        if bits is None
+        else dict(zip(("model", "ngram"), bits, strict=True)),
     )
 
 
@@ -230,5 +240,5 @@ def _check_arguments(
     if resume_from is not None:
         as_path("resume_from", resume_from)
         if names_new_run:
-            message = "cannot be combined with `config` or `run`; the run has its own"
+            message = "cannot be combined with `config`, `run` or `base`; the run has its own"
             raise UserError(ArgumentProblem("resume_from", resume_from, message))

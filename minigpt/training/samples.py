@@ -2,6 +2,7 @@
 
 import re
 import reprlib
+import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from minigpt.config.sampling import settings_of
 from minigpt.corpus.token_ids import decode_documents
-from minigpt.generation.base_models import as_list
+from minigpt.generation.base_models import BaseTextModel, as_list
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_prompts, as_tokenizer
@@ -101,6 +102,9 @@ class TextGenerator(keras.callbacks.Callback):
       UserError: a setting cannot be used.
     """
 
+    # See `minigpt.training.tasks.task.Task`.
+    open_state: Callable[[], BaseTextModel] | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         if args and isinstance(args[0], (float, str, type(None))):
@@ -186,8 +190,17 @@ class TextGenerator(keras.callbacks.Callback):
         """Continues the prompts after this number of epochs, and shows them; returns the records."""
         if not self.prompts:
             return []
-        sampler = Sampler(self._build_decoder(), self.tokenizer, self.sampling)
-        samples = list(sampler.samples(self.prompts, [self.seed] * len(self.prompts)))
+        seeds = [self.seed] * len(self.prompts)
+        if self.open_state:
+            texts = [prompt.text for prompt in self.prompts]
+            how: dict[str, Any] = {"seed": seeds, "sampling": self.sampling}
+            with warnings.catch_warnings():
+                # The summary of the task has said which characters are unknown.
+                warnings.simplefilter("ignore")
+                samples = self.open_state().samples(texts, self.sampling.max_new_tokens, **how)
+        else:
+            sampler = Sampler(self._build_decoder(), self.tokenizer, self.sampling)
+            samples = list(sampler.samples(self.prompts, seeds))
         for sample in samples:
             self.show(sample.prompt, sample.text)
         return [

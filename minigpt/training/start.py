@@ -1,8 +1,8 @@
 """The start of training: a new run, or the newest checkpoint of an earlier one."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,31 @@ from minigpt.config import (
     TrainingConfig,
     load_config,
 )
+from minigpt.config.beginning import AUTO, base_helps, why_from_nothing
 from minigpt.config.complete import (
+    MAX_MINUTES,
     REFERENCE_SPEED,
     Completed,
     TextSize,
     complete,
     settings_to_choose,
 )
-from minigpt.config.loading import FORMAT
+from minigpt.config.loading import FORMAT, load_new_config, with_base
 from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.evaluation.base_scores import bits_before_training
 from minigpt.notices import LOGGER
+from minigpt.runs.base_file import BaseFile, run_or_file
 from minigpt.runs.checkpoints import (
     Checkpoint,
     newest_checkpoint,
     remove_checkpoints,
 )
 from minigpt.runs.layout import (
+    bases,
     check_new_run,
-    check_run,
     checkpoint_paths,
     new_run_path,
     remove_epoch_files,
@@ -91,7 +95,7 @@ class Start:
           UserError: the text cannot be used, or has changed since the run began.
         """
         if self.run is None:
-            source = source_run(self.config)
+            source = starting_model(self.config)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer, self.text)
         return open_run_corpus(self.run)
@@ -150,6 +154,7 @@ def new_training(
     name: str | None,
     is_first: bool = True,
     is_alone: bool = True,
+    base: str | Path | None = None,
 ) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
@@ -160,7 +165,11 @@ def new_training(
       UserError: a setting or the directory cannot be used.
       TypeError: an argument has the wrong type.
     """
-    config = "default" if config is None else config
+    if not isinstance(base, str | Path | None):
+        raise TypeError(f"`base` must be a path or the name of a base. Received: {base!r}")
+    name = name if config is not None or name is not None else "default"
+    overrides = with_base(overrides, base)
+    config = load_new_config(None, overrides, ()) if config is None else config
     if not isinstance(config, Config | Mapping | str | Path):
         raise TypeError(
             "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
@@ -191,7 +200,7 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
     if isinstance(paths, str) or not paths:
         problem = "should be a list of paths, such as ['book.txt']"
         raise UserError(ArgumentProblem("paths", paths, problem))
-    completed = complete_settings(load_config(None, overrides, [str(path) for path in paths]))[0]
+    completed = complete_settings(load_new_config(None, overrides, list(map(str, paths))))[0]
     for line in completed.in_words():
         LOGGER.info("%s", line)
     return completed.config
@@ -211,8 +220,16 @@ def complete_settings(
     Raises:
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
-    text, size, speed, gpus = None, None, REFERENCE_SPEED, 0
-    source = source_run(config)
+    text, size, speed, gpus, line, bits = None, None, REFERENCE_SPEED, 0, "", None
+    is_auto, name = config.training.init_from == AUTO, config.training.init_from
+    if is_auto:
+        name = next(iter(bases()), None)
+        source: Run | BaseFile | None = BaseFile(bases()[name]) if name else None
+        if reason := why_from_nothing(config, name, source.config if source else None):
+            source, line = None, f"Starts from nothing: {reason}."
+        config = config.with_training(init_from=name if source else None)
+    else:
+        source = starting_model(config)
     try:
         config = _with_given_tokenizer(config)
         is_open = bool(settings_to_choose(config))
@@ -227,9 +244,34 @@ def complete_settings(
     elif is_open:
         text = read_text(data)
         size = text.size
+        shown = f'the base "{name}"' if name in bases() else name
+        bits = _bits_before_training(source, text)
+        if bits is None and is_auto and source:
+            line = f"Starts from {shown}: your text is too short to measure whether it helps."
+        elif bits:
+            before = f"predicts your text with {bits[0]:.1f} bits per byte before any training"
+            before += f", a 7-gram of the text itself with {bits[1]:.1f}."
+            line = f"Starts from {shown}: it {before}"
+            minutes = config.training.max_minutes or MAX_MINUTES
+            if is_auto and not base_helps(*bits, size.bytes, minutes):
+                source, line = None, f"Starts from nothing: {shown} {before}"
+                config = config.with_training(init_from=None)
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
-    return complete(config, size, speed, gpus, source.config if source else None), text
+    completed = complete(config, size, speed, gpus, source.config if source else None)
+    if is_auto and size:
+        chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
+        completed = replace(completed, origins={**completed.origins, **chosen})
+    return replace(completed, beginning=line, bits=bits), text
+
+
+def _bits_before_training(source: Run | BaseFile | None, text: Text) -> tuple[float, float] | None:
+    """Returns `bits_before_training` of the model to start from; None for a run without a portable file."""
+    if isinstance(source, Run):
+        with suppress(UserError):
+            return bits_before_training(BaseFile(source.portable_file), text)
+        return None
+    return bits_before_training(source, text) if source else None
 
 
 def _with_given_tokenizer(config: Config) -> Config:
@@ -242,16 +284,14 @@ def _with_given_tokenizer(config: Config) -> Config:
     return config.model_copy(update={"tokenizer": tokenizer})
 
 
-def source_run(config: Config) -> Run | None:
-    """Returns the run that `training.init_from` names, all of whose weights or LoRA are trained; or None.
+def starting_model(config: Config) -> Run | BaseFile | None:
+    """Returns the run or the file that `training.init_from` names; None if training starts from nothing.
 
     Raises:
-      UserError: the run does not exist.
+      UserError: it does not exist, or cannot be read.
     """
-    if (name := config.training.init_from) is None:
-        return None
-    check_run(Path(name), "training.init_from")
-    return Run(name)
+    name = config.training.init_from
+    return None if name is None else run_or_file(name, "training.init_from")
 
 
 @contextmanager

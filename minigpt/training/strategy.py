@@ -1,5 +1,6 @@
 """Where the steps of training are computed: the device, its memory, and the compiled step."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,12 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores, why_no_gpu
 from minigpt.errors import UserError
 from minigpt.evaluation.text import SharedBatches
-from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
+from minigpt.models.memory_estimate import (
+    block_weights,
+    machine_bytes,
+    needed_to_train,
+    training_bytes,
+)
 from minigpt.runs.run import Run
 from minigpt.training.optimizers import build_optimizer
 from minigpt.training.tasks.task import Batch, Task
@@ -32,6 +38,10 @@ PROBE_SECONDS = 0.2
 SHARE_OF_PRODUCTS = 0.67
 # Of one GPU. Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
 GPU_SPEED = 100 * REFERENCE_SPEED
+
+# Seconds of training at the reference speed from which XLA saves more than it takes to compile the step,
+# validation and samples: about 10 s in all, and it shortens a step by a tenth to a fifth.
+XLA_SECONDS = 45
 
 # Trains on one batch; returns the metrics of the epoch so far.
 Step = Callable[[Batch], dict[str, Any]]
@@ -83,7 +93,8 @@ class Strategy:
         """Compiles a model for its task, and creates every variable that a checkpoint holds."""
         training = task.config.training
         optimizer = build_optimizer(training, model)
-        model.compile(optimizer=optimizer, jit_compile=training.uses_xla, **task.objective())
+        uses_xla = training.uses_xla and (training.jit_compile or xla_pays(task))
+        model.compile(optimizer=optimizer, jit_compile=uses_xla, **task.objective())
         task.set_model(model)
 
     def share(self, run: Run | None) -> Run:
@@ -175,6 +186,32 @@ def _cpu_speed() -> float:
     products = rows * width * columns / np.quantile(durations, 0.1)
     # Each weight is multiplied once forward and twice backward.
     return float(SHARE_OF_PRODUCTS * products / 3)
+
+
+def training_seconds(task: Task, speed: float) -> float:
+    """Estimates the time of training without its limit, from the multiplications.
+
+    Args:
+      task: the task.
+      speed: weights times tokens per second; see `probe_speed`.
+    """
+    training, model = task.config.training, task.config.model
+    batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
+    multiplied = block_weights(model) + task.corpus.tokenizer.vocab_size * model.embed_dim
+    if model.kind == "encoder_decoder":
+        # A token goes through the encoder or through the decoder and the head, not through both.
+        multiplied //= 2
+    # An evaluation is the forward pass alone, a third of an update.
+    tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
+    return multiplied * tokens / speed
+
+
+def xla_pays(task: Task) -> bool:
+    """Whether training takes longer than compiling with XLA saves; the same on every machine."""
+    training = task.config.training
+    limit = 60 * training.max_minutes if training.max_minutes else math.inf
+    is_long = min(limit, training_seconds(task, REFERENCE_SPEED)) >= XLA_SECONDS
+    return is_long or bool(tf.config.get_visible_devices("GPU"))
 
 
 def make_visible(gpus: list[Any]) -> list[Any]:

@@ -3,8 +3,9 @@
 import pytest
 
 import minigpt
+from minigpt.targets.html import file_page
 from tests.browser.accessibility import violations
-from tests.browser.interface import learn, saved_page, set_value, wait_until_ready, write
+from tests.browser.interface import WRITTEN, learn, saved_page, set_value, wait_until_ready, write
 from tests.cli.running import called
 from tests.conftest import tiny_text
 
@@ -63,14 +64,14 @@ def test_the_weights_are_those_of_python(tab, gpt, open_page, tmp_path):
 def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     tab = open_page(gpt.page)
     wait_until_ready(tab)
-    before = write(tab, "Ana", seed=3)
+    before = write(tab, "Ana", seed=4)
     learn(tab, tiny_text(60), steps=40, learningRate=0.01, batchSize=2)
     progress = tab.text("#learn-progress")
     assert progress.startswith("Step 40 of 40: loss ")
-    # The sample is what the form above writes now.
+    # The sample is what the form above writes now, up to the stop string.
     sample = tab.text("#learn-sample")
-    after = write(tab, "Ana", seed=3)
-    assert after != before and sample == after
+    after = write(tab, "Ana", seed=4)
+    assert after != before and sample == after.split("hill")[0]
     note = tab.text("#learned-note")
     assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
     assert violations(tab, axe) == []
@@ -78,6 +79,33 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     page = open_page(saved_page(tab, tmp_path / "saved.html"))
     wait_until_ready(page)
     assert page.text("#learned-note") == note
+
+
+def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
+    """A text is pasted first. The model then writes on from words of it, and the file has its weights."""
+    base, model = gpt.page.with_suffix(".gguf"), gpt.portable()
+    monkeypatch.setattr(file_page, "bases", lambda: {"english": base})
+    file_page.write_file_page(base, tmp_path / "english.html")
+    tab = open_page(tmp_path / "english.html")
+    sections = (
+        "() => Array.from(document.querySelectorAll('main > section:not([hidden])'), (s) => s.id)"
+    )
+    assert tab.evaluate(sections)[:2] == ["learning", "write"]
+    wait_until_ready(tab)
+    text = tiny_text(60).replace(". ", ".\n")
+    text = f"{text}\nLeo and Mia went down to the river in the morning.\n{text}"
+    learn(tab, text)
+    tab.wait_for(
+        f"() => ({WRITTEN})() && document.getElementById('text').textContent.startsWith('Leo')"
+    )
+    assert tab.evaluate("() => document.getElementById('prompt').value") == "Leo and Mia went down"
+    assert violations(tab, axe) == []
+    losses = model.learn(text)
+    assert tab.text("#learn-progress").startswith(f"Step {len(losses)} of {len(losses)}: ")
+    model.save(tmp_path / "python.gguf")
+    page = saved_page(tab, tmp_path / "saved.html")
+    assert minigpt.load_portable(page)._engine.file() == (tmp_path / "python.gguf").read_bytes()
+    assert tab.messages == []
 
 
 def test_learning_can_be_stopped(tab, gpt):

@@ -100,44 +100,12 @@ def test_help_and_quit(typed, model):
     out, err = typed("/help", "A?", " /quit", "B?")
     assert out.split() == asked(model, "A?")[0].split()
     # The first line, and that of /help.
-    assert err.count("/undo takes back the last one, /save FILE adds") == 2 and "/quit ends." in err
+    assert err.count("/undo takes back the last one,") == 2 and "/quit ends." in err
 
 
-def test_save_adds_a_dialogue_that_can_be_trained_on(typed, model, tmp_path):
-    file = tmp_path / "saved.jsonl"
-    typed("A?", f"/save {file}", f"/save {file}")
-    (answer,) = asked(model, "A?")
-    expected = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": answer}]
-    assert [json.loads(line) for line in file.read_text().splitlines()] == [
-        {"messages": expected}
-    ] * 2
-    # A last line without its end is kept.
-    file.write_text('{"text": "b"}\n{"text": "a"}')
-    typed("A?", f"/save {file}")
-    assert [*map(list, map(json.loads, file.read_text().splitlines()))] == [
-        ["text"],
-        ["text"],
-        ["messages"],
-    ]
-
-
-def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
-    new, missing = tmp_path / "notes.txt", tmp_path / "no/file.jsonl"
-    _, err = typed(
-        *("/undo", "/what", "/save", "/save a.jsonl", "A?"),
-        *(f"/save {p}" for p in (missing, new)),
-    )
-    assert not new.exists()
-    for problem in (
-        *(
-            "/undo: ",
-            "/what: should be /undo, /save FILE, /help or /quit",
-            "/save: ",
-            "/save a.jsonl: ",
-        ),
-        f"/save {missing}: No such file or directory",
-        f"/save {new}: should end in .jsonl or .ndjson",
-    ):
+def test_commands_that_cannot_be_followed_are_one_line(typed):
+    _, err = typed("/undo", "/what", "A?")
+    for problem in ("/undo: ", "/what: should be /undo, /help or /quit"):
         assert problem in err
 
 

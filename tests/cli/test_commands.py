@@ -33,27 +33,11 @@ def test_evaluate(folder):
     assert f"{len(tiny_text().encode()):,} bytes" in other
 
 
-def test_evaluate_several_files(folder, tmp_path):
-    """Each row has the scores of the file alone."""
-    texts = [
-        "Ana sat on the hill and ate 4 figs.",
-        "Ben ran.",
-        "Nobody else had brought xylophones.",
-    ]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    (tmp_path / "b.csv").write_text("n,story\n" + "".join(f"1,{text}\n" for text in texts[:2]))
-    files = [tmp_path / "a.jsonl", tmp_path / "b.csv", folder / "book.txt"]
-    command = ("evaluate", "runs/book-1", *files)
-    heading, *rows = called(*command, cwd=folder).stdout.splitlines()
-    assert heading.split() == ["file", "bits/byte", "loss", "tokens", "bytes"]
-    records = json.loads(called(*command, "--json", cwd=folder).stdout)
-    for row, record, file in zip(rows, records, files, strict=True):
-        alone = called("evaluate", "runs/book-1", "--text", file, "--json", cwd=folder)
-        assert record == {"file": str(file)} | json.loads(alone.stdout)
-        scores = [f"{record['bits_per_byte']:.4f}", f"{record['loss']:.4f}"]
-        sizes = [f"{record['tokens']:,}", f"{record['bytes']:,}"]
-        assert row.split() == [str(file), *scores, *sizes]
-    assert records[0]["bytes"] == sum(map(len, texts))
+def test_evaluate_rows(folder, tmp_path):
+    texts = ["Ana sat on the hill and ate 4 figs.", "Ben ran."]
+    (tmp_path / "b.csv").write_text("n,story\n" + "".join(f"1,{text}\n" for text in texts))
+    arguments = ("evaluate", "runs/book-1", "--text", tmp_path / "b.csv", "--json")
+    assert json.loads(called(*arguments, cwd=folder).stdout)["bytes"] == sum(map(len, texts))
 
 
 def test_configs_lists_the_shipped_ones():

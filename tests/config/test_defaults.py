@@ -18,7 +18,7 @@ def test_defaults_resolve_as_before():
     assert Config().settings("json") == SETTINGS["defaults"]
 
 
-@pytest.mark.parametrize("name", shipped_configs())
+@pytest.mark.parametrize("name", SETTINGS["shipped"])
 def test_shipped_configurations_resolve_as_before(name):
     config = load_config(name)
     found = config.settings("json")
@@ -27,7 +27,11 @@ def test_shipped_configurations_resolve_as_before(name):
         for setting, value in found.items()
         if setting not in SETTINGS["defaults"] or value != SETTINGS["defaults"][setting]
     }
-    assert settings_to_choose(config) == set()
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_nothing_is_chosen_for_shipped_configurations(name):
+    assert settings_to_choose(load_config(name)) == set()
 
 
 def test_a_partial_configuration_is_the_default_one_without_additions(tmp_path):

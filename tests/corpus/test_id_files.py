@@ -160,18 +160,22 @@ def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
     held_out = json.loads(called("evaluate", "run", "--json").stdout)
     text = TEXT[int(len(TEXT) * 0.9) :]
     Path("val.txt").write_text(text)
-    table = json.loads(called("evaluate", "run", "data/val.bin", "val.txt", "--json").stdout)
-    assert table[0] == {"file": "data/val.bin"} | held_out
+    found, of_text = (
+        json.loads(called("evaluate", "run", "--text", file, "--json").stdout)
+        for file in ("data/val.bin", "val.txt")
+    )
+    assert found == held_out
     # A text has an end token.
-    assert (table[1]["tokens"], table[1]["bytes"]) == (len(text) + 1, len(text.encode()))
-    assert math.isclose(table[1]["loss"], held_out["loss"], rel_tol=0.1)
+    assert (of_text["tokens"], of_text["bytes"]) == (len(text) + 1, len(text.encode()))
+    assert math.isclose(of_text["loss"], held_out["loss"], rel_tol=0.1)
     np.save("wrong.npy", np.array([1, 99]))
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     Path("d.jsonl").write_text(json.dumps({"messages": messages}))
-    given = ("wrong.npy", "data/val.bin", "no.bin", "d.jsonl")
-    wrong, *others = refused("evaluate", "run", *given, cwd=".")
+    missing, wrong = refused("evaluate", "run", "--text", "no.bin", "--text", "wrong.npy", cwd=".")
+    assert missing.startswith("minigpt: no.bin: ")
     assert "wrong.npy" in wrong and "99" in wrong
-    assert [line[:17] for line in others] == ["minigpt: no.bin: ", "minigpt: d.jsonl:"]
+    (line,) = refused("evaluate", "run", "--text", "d.jsonl", cwd=".")
+    assert line.startswith("minigpt: d.jsonl:")
     assert Run("run").config.tokenizer.path == str(tmp_path / "data" / "meta.pkl")
     (tmp_path / "data").rename(tmp_path / "moved")
     sampled = called("sample", "run", "--prompt", "art", "--max-new-tokens", "4", "--json")

@@ -7,16 +7,19 @@ import pytest
 
 import minigpt
 from minigpt.config import Config
+from minigpt.insight import plan
 from minigpt.models import build_model
 from minigpt.models.memory_estimate import training_bytes
-from minigpt.training import messages
+from minigpt.training import pipeline
+from minigpt.training.strategy import training_seconds, xla_pays
 from tests.cli.running import SMALL, called, refused
 from tests.conftest import tiny_settings, tiny_text
 
 
 @pytest.fixture(autouse=True)
 def known_speed(monkeypatch):
-    monkeypatch.setattr(messages, "probe_speed", lambda training: (1e6, 0))
+    for module in (pipeline, plan):
+        monkeypatch.setattr(module, "probe_speed", lambda training: (1e6, 0))
 
 
 def test_it_agrees_with_what_the_training_records(tiny_run, tmp_path, monkeypatch):
@@ -86,7 +89,21 @@ def test_a_gpt_multiplies_each_token_with_every_matrix_once(tied):
     in_blocks = [w for block in model.blocks for w in block.trainable_weights if len(w.shape) == 2]
     multiplied = sum(w.shape[0] * w.shape[1] for w in in_blocks) + 50 * 32
     val = SimpleNamespace(tokens=300)
-    task = SimpleNamespace(config=config, tokens_per_batch=50, corpus=SimpleNamespace(val=val))
+    corpus = SimpleNamespace(val=val, tokenizer=SimpleNamespace(vocab_size=50))
+    task = SimpleNamespace(config=config, tokens_per_batch=50, corpus=corpus)
     # Forward, and back for each of the two factors; an evaluation is the first third.
-    expected = multiplied * (2 * 7 * 3 * 50 + 2 * 300 / 3) / 1e6
-    assert messages.training_seconds(task, model) == pytest.approx(expected)
+    expected = multiplied * (2 * 7 * 3 * 50 + 2 * 300 / 3)
+    assert training_seconds(task, 1e6) == pytest.approx(expected / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("steps", "minutes", "pays"), [(100, None, False), (2000, None, True), (2000, 0.5, False)]
+)
+def test_a_short_training_is_not_compiled_with_xla(steps, minutes, pays):
+    training = {"epochs": 1, "steps_per_epoch": steps, "max_minutes": minutes}
+    sizes = {"max_len": 256, "embed_dim": 256, "num_heads": 4, "num_layers": 5}
+    config = Config.model_validate({"model": sizes, "training": training})
+    val, tokenizer = SimpleNamespace(tokens=1000), SimpleNamespace(vocab_size=4096)
+    corpus = SimpleNamespace(val=val, tokenizer=tokenizer)
+    task = SimpleNamespace(config=config, tokens_per_batch=4 * 256, corpus=corpus)
+    assert xla_pays(task) == pays

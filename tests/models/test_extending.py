@@ -26,7 +26,7 @@ SIZES = {"block": "pre_norm", "max_len": 8, "embed_dim": 8, "num_heads": 2, "num
 PAIRS = {"kind": "encoder_decoder", **SIZES}
 ids = np.random.default_rng(0).integers(0, 13, (3, 8)).astype("int32")
 lengths = np.array([8, 3, 1], "int32")
-EXAMPLES = {"position": "alibi", "activation": "mish", "norm_kind": "layer_without_bias"}
+EXAMPLES = {"position": "rotary_half", "activation": "mish", "norm_kind": "layer_without_bias"}
 known = learn_tokenizer(["a"], load_config({"tokenizer": {"kind": "byte_pair"}}).tokenizer)
 
 def outputs_of(settings, inputs):

@@ -29,7 +29,7 @@ def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla)
     options += ["--only", "recipes", "--only", "chess", "--examples", "30"]
     gallery(monkeypatch, tmp_path, *options)
     index = (tmp_path / "gallery" / "index.html").read_text()
-    assert re.findall(r'<h2><a href="(\w+)\.html">', index) == ["recipes", "chess"]
+    assert re.findall(r'<h2><a href="(\w+)\.html">', index) == ["english", "recipes", "chess"]
     assert re.findall(r"https?:", index) == []
     assert "e2e4 e7e5 " in index
     assert re.search(r"<p>[\d.]+% of its moves are legal · [\d,]+ parameters · trained for ", index)

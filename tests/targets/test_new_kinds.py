@@ -15,7 +15,7 @@ from minigpt.tokenizers.kinds import learn_tokenizer
 no_form = "has no form in a portable file"
 known = learn_tokenizer(["a"], load_config({"tokenizer": {"kind": "byte_pair"}}).tokenizer)
 sizes = {"block": "pre_norm", "max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
-new = {"activation": "mish", "position": "alibi", "norm_kind": "layer_without_bias"}
+new = {"activation": "mish", "position": "rotary_half", "norm_kind": "layer_without_bias"}
 # Each by itself: one line, or nothing.
 for name, value in new.items():
     config = GPTConfig(**sizes, **{name: value})

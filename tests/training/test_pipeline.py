@@ -103,4 +103,10 @@ def test_unset_prompts_are_beginnings_of_the_held_out_text(tmp_path):
     prompts = run.config.sampling.prompts
     assert len(set(prompts)) == 2
     assert all(any(line.startswith(prompt) for line in lines) for prompt in prompts)
-    assert [sample["prompt"] for sample in records(run.samples_file)] == prompts
+    samples = records(run.samples_file)
+    assert [sample["prompt"] for sample in samples] == prompts
+    # The engine continues them, with the weights of the only epoch.
+    names = {"max_new_tokens", "seed", "temperature", "top_k", "top_p", "min_p"}
+    drawn = run.config.sampling.model_dump(include=names)
+    written = minigpt.load_portable(run.portable_file).generate(prompts, **drawn)
+    assert [sample["text"] for sample in samples] == written

@@ -66,8 +66,11 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
     if config and config.data.source == "dialogues":
         # An answer begins on a line of its own.
         samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
+    values = _analysis_values(known, name)
+    before = recorded.get("bits_before_training") or {}
+    values["baselines"]["base_bits_per_byte"] = before.get("model")
     return {
-        **_analysis_values(known, name),
+        **values,
         "name": text(name, 300),
         "kind": config.model.kind if config else "gpt",
         **{name: recorded.get(name) for name in _SIZES},

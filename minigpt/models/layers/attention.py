@@ -17,15 +17,9 @@ MAX_BLOCKS = 8
 
 
 def attend(
-    query: Any,
-    key: Any,
-    value: Any,
-    visible: Any,
-    dropout: Any,
-    training: bool | None = None,
-    bias: Any = None,
+    query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
 ) -> Any:
-    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K) + bias) V.
+    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
 
     Vaswani et al. 2017, section 3.2.1.
 
@@ -36,7 +30,6 @@ def attend(
       visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key; all keys if None. Each
         row needs at least one True: the softmax over an empty set is NaN.
       dropout: the layer that drops attention weights in training.
-      bias: float, broadcast to [B, H, T, S]; None adds nothing.
     Returns:
       float[B, H, T, U].
     """
@@ -44,8 +37,6 @@ def attend(
     # `ops.einsum` would first transpose the keys in memory.
     scores = tf.matmul(_grouped(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
     scores = _grouped(scores, heads)
-    if bias is not None:
-        scores = scores + ops.cast(bias, scores.dtype)
     if visible is not None:
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
@@ -156,20 +147,16 @@ class Attention(DescribedLayer):
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
         return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
 
-    def score_bias(self, queries: Any, keys: Any) -> Any:
-        """Returns what positions add to the scores; see `PositionEncoding.score_bias`."""
-        return POSITIONS[self.config.position].score_bias(queries, keys, self.num_heads)
-
     def split_heads(self, x: Any, num_heads: int) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
         width = x.shape[-1] // num_heads
-        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], num_heads, width))
+        heads = ops.reshape(x, (*ops.shape(x)[:2], num_heads, width))
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def project_output(self, heads: Any) -> Any:
         """Concatenates the heads and projects them: float[B, H, T, U] → float[B, T, D]."""
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
+        shape = (*ops.shape(heads)[:2], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
 
 
@@ -177,11 +164,10 @@ class Attention(DescribedLayer):
 class SelfAttention(Attention):
     """Self-attention in which each token attends to all tokens, also to later ones.
 
-    Without a mask, padding is attended to as well. Arguments are those of `Attention`.
+    Padding is attended to as well. Arguments are those of `Attention`.
     """
 
     causal = False
-    supports_masking = True
     value_mix: Any = None
 
     def build(self, input_shape: Any) -> None:
@@ -199,21 +185,17 @@ class SelfAttention(Attention):
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
-        ends = [self.query_width, self.query_width + self.key_width]
-        parts = ops.split(self.qkv(x), ends, axis=-1)
+        widths = [self.query_width, self.key_width, self.value_width]
+        # Not `ops.split`, which adds a dozen operations to trace.
+        parts = tf.split(self.qkv(x), widths, axis=-1)
         heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         query, key, value = map(self.split_heads, parts, heads)
         query, key = normalized(query, self.query_norm), normalized(key, self.key_norm)
         return self.rotate(query, positions), self.rotate(key, positions), value
 
-    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D].
-
-        Args:
-          mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
-            Keras passes the mask that an earlier layer has computed. None: there is no padding.
-        """
-        return self.call_with_cache(x, training=training, mask=mask)[0]
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """Attends to the tokens of `x`: float[B, T, D] → float[B, T, D]."""
+        return self.call_with_cache(x, training=training)[0]
 
     def call_with_cache(
         self,
@@ -221,7 +203,6 @@ class SelfAttention(Attention):
         cache: Any = None,
         index: Any = None,
         training: bool | None = None,
-        mask: Any = None,
         first_values: Any = None,
         starts: Any = None,
     ) -> tuple[Any, Any, Any]:
@@ -232,7 +213,6 @@ class SelfAttention(Attention):
           cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
           index: int32[B], cache slot of the first token of each row. Later slots are overwritten before
             they are read.
-          mask: as for `call`; only without a cache.
           first_values: float[B, G, T, U], values of these tokens in the first block, for `value_residual`.
           starts: int32[B, T], where the text of each token begins in its row: earlier tokens are not
             attended to. None: each row is one text. Only without a cache.
@@ -257,7 +237,7 @@ class SelfAttention(Attention):
             value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
 
-        is_whole = cache is not None or mask is not None or not self.causal
+        is_whole = cache is not None or not self.causal
         attended = []
         for block in [slice(0, None)] if is_whole else blocks_of(query):
             part = query[:, :, block], key[:, :, : block.stop], value[:, :, : block.stop]
@@ -266,11 +246,9 @@ class SelfAttention(Attention):
             slots = ops.arange(ops.shape(part[1])[2])
             # Each row has at least one True: a token attends to itself.
             visible = slots <= places[:, None, :, None] if self.causal else None
-            visible = _masked(visible, mask)
             if begins is not None:
                 visible = ops.logical_and(visible, slots >= begins[:, None, :, None])
-            bias = self.score_bias(places, slots)
-            attended.append(attend(*part, visible, self.dropout, training, bias))
+            attended.append(attend(*part, visible, self.dropout, training))
         return self.project_output(ops.concatenate(attended, axis=2)), cache, values
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
@@ -338,10 +316,9 @@ class BidirectionalAttention(Attention):
         """
         key, value = source
         positions = ops.arange(ops.shape(key)[2])
-        bias = self.score_bias(positions[None], positions) if self.has_positions else None
         query = normalized(self.split_heads(self.query(x), self.num_heads), self.query_norm)
         query, visible = self._with_positions(query), positions < lengths[:, None, None, None]
-        return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
+        return self.project_output(attend(query, key, value, visible, self.dropout, training))
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -356,21 +333,9 @@ class CrossAttention(BidirectionalAttention):
     """Attention of the decoder to the encoder's output (Vaswani et al. 2017, section 3.2.3)."""
 
 
-def _masked(visible: Any, mask: Any) -> Any:
-    """Hides the tokens where bool[B, T] is False from all other tokens. Each token sees itself.
-
-    Otherwise a row of the softmax might be empty. `visible`: bool, broadcast to [B, H, T, T], or None.
-    """
-    if mask is None:
-        return visible
-    mask = ops.cast(mask, "bool")[:, None, None, :]
-    mask = mask if visible is None else ops.logical_and(visible, mask)
-    return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
-
-
 def cache_entries(positions: Any, num_heads: int) -> Any:
     """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
-    positions = ops.repeat(positions[:, None], num_heads, axis=1)
-    rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
-    parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
-    return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
+    rows, length = ops.shape(positions)
+    parts = (ops.arange(rows)[:, None, None], ops.arange(num_heads)[:, None], positions[:, None])
+    zeros = ops.zeros((rows, num_heads, length), "int32")
+    return ops.stack([part + zeros for part in parts], axis=-1)

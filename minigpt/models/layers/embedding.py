@@ -120,13 +120,9 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         return (*input_shape, self.embed_dim)
 
     def get_config(self) -> dict[str, Any]:
+        names = ("max_len", "vocab_size", "embed_dim", "position", "dropout_rate", "scale")
         return {
             **super().get_config(),
-            "max_len": self.max_len,
-            "vocab_size": self.vocab_size,
-            "embed_dim": self.embed_dim,
-            "position": self.position,
-            "dropout_rate": self.dropout_rate,
-            "scale": self.scale,
+            **{name: getattr(self, name) for name in names},
             "initializer": keras.initializers.serialize(self.initializer),
         }

@@ -6,6 +6,8 @@ In decoding, both keep what they have read in a cache with one slot per token, a
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from minigpt.models.layers.attention import cache_entries
@@ -42,13 +44,11 @@ def earlier(
     positions = index[:, None] + ops.arange(length)
     cache = ops.scatter_update(cache, cache_entries(positions, 1), x[:, None])
     batch, _, capacity, size = ops.shape(cache)
-    flat = ops.reshape(cache, [-1, size])
-    first = capacity * ops.arange(batch)[:, None]
-    found = []
-    for k in range(1, count + 1):
-        entries = ops.take(flat, first + ops.maximum(positions - k, 0), axis=0)
-        found.append(ops.where((positions >= k)[..., None], entries, ops.zeros_like(entries)))
-    return found, cache
+    places = positions[..., None] - np.arange(1, count + 1, dtype="int32")
+    entries = capacity * ops.arange(batch)[:, None, None] + ops.maximum(places, 0)
+    found = tf.gather(ops.reshape(cache, [-1, size]), entries)
+    found = ops.where((places >= 0)[..., None], found, ops.zeros_like(found))
+    return ops.unstack(found, count, axis=2), cache
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -80,11 +80,11 @@ class CausalConvolution(keras.layers.Layer):
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
-        kernel = ops.cast(self.kernel, x.dtype)
+        first, *others = ops.unstack(ops.cast(self.kernel, x.dtype), self.taps)
         vectors, cache = earlier(x, self.taps - 1, cache, index, starts)
-        total = x + kernel[0] * x
-        for k, vector in enumerate(vectors, 1):
-            total = total + kernel[k] * vector
+        total = x + first * x
+        for weights, vector in zip(others, vectors, strict=True):
+            total = total + weights * vector
         return total, cache
 
     def get_config(self) -> dict[str, Any]:
@@ -162,10 +162,7 @@ class NGramEmbedding(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "orders": self.orders,
-            "rows": self.rows,
-            "embed_dim": self.embed_dim,
-            "dropout_rate": self.dropout_rate,
+            **{n: getattr(self, n) for n in ("orders", "rows", "embed_dim", "dropout_rate")},
             "initializer": keras.initializers.serialize(self.initializer),
         }
 

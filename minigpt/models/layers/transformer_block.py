@@ -144,8 +144,7 @@ class TransformerBlock(Block):
       causal: whether each token attends only to the tokens before it and to itself, as text generation
         needs it. If False, it attends to all tokens, as a classifier of texts does, and the block cannot
         decode with a cache. Tokens attend to padding too, as in the Keras example "Text classification
-        with Transformer", unless an earlier layer computes a mask, such as
-        `keras.layers.Embedding(..., mask_zero=True)`; the block then passes the mask on.
+        with Transformer".
       kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn separately,
         queries, keys and values too.
       output_initializer: of the matrices whose product is added to the shortcut; the same if None.
@@ -165,7 +164,6 @@ class TransformerBlock(Block):
     convolution1: CausalConvolution | None = None
     convolution2: CausalConvolution | None = None
     default_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
-    supports_masking = True
 
     @checked_arguments(MODEL_NAMES)
     def __init__(
@@ -198,9 +196,9 @@ class TransformerBlock(Block):
             if convolution is not None:
                 convolution.build(input_shape)
 
-    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
-        """float[B, T, D] → float[B, T, D]; `mask` as for `SelfAttention`."""
-        return self.call_with_cache(x, training=training, mask=mask)[0]
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """float[B, T, D] → float[B, T, D]."""
+        return self.call_with_cache(x, training=training)[0]
 
     def call_with_cache(
         self,
@@ -208,7 +206,6 @@ class TransformerBlock(Block):
         cache: Any = None,
         index: Any = None,
         training: bool | None = None,
-        mask: Any = None,
         first_values: Any = None,
         starts: Any = None,
     ) -> tuple[Any, Any, Any]:
@@ -219,13 +216,13 @@ class TransformerBlock(Block):
         """
         attention_cache, before1, before2 = cache or (None, None, None)
         inputs = self.sublayer_input(x, self.norm1)
-        inputs, before1 = convolve(self.convolution1, inputs, before1, index, mask, starts)
+        inputs, before1 = convolve(self.convolution1, inputs, before1, index, starts)
         attended, attention_cache, values = self.attention.call_with_cache(
-            inputs, attention_cache, index, training, mask, first_values, starts
+            inputs, attention_cache, index, training, first_values, starts
         )
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
         inputs = self.sublayer_input(x, self.norm2)
-        inputs, before2 = convolve(self.convolution2, inputs, before2, index, mask, starts)
+        inputs, before2 = convolve(self.convolution2, inputs, before2, index, starts)
         output = self.feed_forward(inputs, training)
         x = self.residual(x, self.dropout2(output, training=training), self.norm2)
         return x, cache and (attention_cache, before1, before2), values
@@ -244,14 +241,10 @@ class TransformerBlock(Block):
 
 
 def convolve(
-    convolution: CausalConvolution | None, x: Any, cache: Any, index: Any, mask: Any, starts: Any
+    convolution: CausalConvolution | None, x: Any, cache: Any, index: Any, starts: Any
 ) -> tuple[Any, Any]:
-    """Applies the convolution, if there is one, to a sublayer's input; masked tokens count as zeros."""
-    if convolution is None:
-        return x, cache
-    if mask is not None:
-        x = ops.where(ops.cast(mask, "bool")[..., None], x, ops.zeros_like(x))
-    return convolution(x, cache, index, starts)
+    """Applies the convolution, if there is one, to a sublayer's input."""
+    return (x, cache) if convolution is None else convolution(x, cache, index, starts)
 
 
 # Files of Keras models contain the names of these classes, also in the paths of weights.
@@ -280,7 +273,7 @@ BLOCKS: dict[str, type[TransformerBlock]] = {
 class PairBlock(Block):
     """Base class of the two blocks. Arguments are those of `TransformerBlock`, except `causal`.
 
-    If `head_dim` is not given, K = D / H. A mask of Keras is not applied: the calls are given lengths.
+    If `head_dim` is not given, K = D / H. The calls are given lengths.
     The formulas of the subclasses are those of `block = "post_norm"`; for the other kinds, see
     `TransformerBlock`.
     """

@@ -52,9 +52,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
     """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm."""
     if config.is_modern:
-        norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
-        norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.
-        return norm
+        return keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
     return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
 
 
@@ -83,18 +81,6 @@ class PositionEncoding:
           base: the setting `rotary_base`.
         """
         return x
-
-    def score_bias(self, queries: Any, keys: Any, num_heads: int) -> Any:
-        """Returns what is added to the scores of a self-attention layer; None, the default, adds nothing.
-
-        Args:
-          queries: int32[B, T] or [1, T], position of the token of each query.
-          keys: int32[S], position of the token of each key.
-          num_heads: H.
-        Returns:
-          float32, broadcast to [B, H, T, S]; or None.
-        """
-        return None
 
 
 class LearnedPositions(PositionEncoding):
@@ -132,7 +118,7 @@ class RotaryPositions(PositionEncoding):
         # In float32: bfloat16 cannot represent positions above 256.
         angles = ops.cast(positions, "float32")[:, None, :, None] * frequencies.astype("float32")
         cos, sin = ops.cast(ops.cos(angles), x.dtype), ops.cast(ops.sin(angles), x.dtype)
-        first, second = x[..., :half], x[..., half:]
+        first, second = ops.split(x, 2, axis=-1)
         return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 

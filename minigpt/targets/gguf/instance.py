@@ -6,8 +6,6 @@
 import base64
 import functools
 import re
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,9 +17,8 @@ import wasmtime
 
 from minigpt.config.sampling import TextSettings
 from minigpt.errors import UserError
+from minigpt.runs.layout import matches_checksum
 
-# The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
-_CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
 # The beginning of a page, and a part of its portable file.
 _PAGE = b"<!doctype html"
 _MODEL = re.compile(
@@ -72,12 +69,12 @@ class Engine:
         self._store = wasmtime.Store(engine)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
-        self._banned: tuple[int, ...] | None = None
         try:
             address, self._size = self._load(path)
             # Before the engine brings the weights into another form in place.
-            is_whole = _matches_checksum(self._view(address, self._size))
+            is_whole = matches_checksum(self._view(address, self._size))
             self._checked("open_file", address, self._size)
+            self._checked("set_banned", 0, 0)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
         if not is_whole:
@@ -134,10 +131,8 @@ class Engine:
     def set_sampling(self, settings: TextSettings, seed: int) -> None:
         """Sets how tokens are chosen; stop strings and max_new_tokens are not read."""
         self._call("set_sampling", *settings.numbers, seed)
-        if self._banned != tuple(settings.banned_tokens):
-            with self._released():
-                self._checked("set_banned", *self._write_ids(settings.banned_tokens))
-            self._banned = tuple(settings.banned_tokens)
+        with self._released():
+            self._checked("set_banned", *self._write_ids(settings.banned_tokens))
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
         """Starts the continuation of a text, whose last `added` ids count as new tokens."""
@@ -148,9 +143,6 @@ class Engine:
         self._start("start_translation", ids, max_new_tokens)
 
     def _start(self, function: str, ids: Sequence[int] | np.ndarray, *counts: int) -> None:
-        if self._banned is None:
-            self._checked("set_banned", 0, 0)
-            self._banned = ()
         self._call("finish")
         self._checked(function, *self._write_ids(ids), *counts)
 
@@ -189,18 +181,19 @@ class Engine:
         length: int,
         batch_size: int,
         seed: int,
-        learning_rate: float,
-    ) -> Iterator[Callable[[], float]]:
-        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`.
+        steps: int = 0,
+        learning_rate: float = 0.0,
+    ) -> Iterator[tuple[int, Callable[[], float]]]:
+        """Learns from a text, int32[T]; the arguments are those of `PortableTextModel.learn`, 0 for None.
 
         Yields:
-          A function that makes a step: it returns the mean loss of the windows before the step, in nats.
-          It raises a `UserError` if the loss is not finite; the weights are those of the step before.
+          The number of steps, and a function that makes one of them: it returns the mean loss of the
+          windows before the step, in nats. It raises a `UserError` if the loss is not finite; the weights
+          are those of the step before.
         """
         self._call("finish")
-        self._checked(
-            "open_learning", *self._write_ids(ids), length, batch_size, seed, learning_rate
-        )
+        numbers = length, batch_size, seed, steps, learning_rate
+        steps = self._checked("open_learning", *self._write_ids(ids), *numbers)
 
         def step() -> float:
             loss: float = self._call("learn")
@@ -209,7 +202,7 @@ class Engine:
             return loss
 
         try:
-            yield step
+            yield steps, step
         finally:
             self._call("close_learning")
 
@@ -264,15 +257,6 @@ class Engine:
         end = self._memory.data_len(self._store)
         memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
         return memory[address : address + size]
-
-
-def _matches_checksum(file: Any) -> bool:
-    """Returns whether the bytes of a file match its checksum; true if it has none."""
-    place = bytes(file[:1024]).find(_CHECKSUM) + len(_CHECKSUM)
-    if place < len(_CHECKSUM) or len(file) < place + 4:
-        return True
-    before = zlib.crc32(bytes(4), zlib.crc32(file[:place]))
-    return zlib.crc32(file[place + 4 :], before) == int(file[place : place + 4].view("<u4")[0])
 
 
 @dataclass(frozen=True)

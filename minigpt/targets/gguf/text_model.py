@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # New tokens between two checks for stop strings and for Ctrl-C.
 _STRIDE = 8
 # Tokens of a window of learning.
-_WINDOW = 128
+_WINDOW = 256
 
 
 class PortableTokenizer(Vocabulary):
@@ -179,9 +179,9 @@ class PortableTextModel(PortableModel, BaseTextModel):
     def learn(
         self,
         text: str,
-        steps: int = 100,
+        steps: int | None = None,
         *,
-        learning_rate: float = 1e-3,
+        learning_rate: float | None = None,
         batch_size: int = 4,
         length: int | None = None,
         seed: int = 0,
@@ -194,10 +194,12 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
         Args:
           text: the text. Each step learns from windows of it at random places.
-          steps: updates of the weights, at least 1.
-          learning_rate: of Adam (Kingma & Ba 2015; β₁ 0.9, β₂ 0.999, ε 1e-7), the same in all steps.
+          steps: updates of the weights, at least 1; None: as many as suit the length of the text: four
+            passes over 20 KB, and twice as many steps for four times the length.
+          learning_rate: of Adam (Kingma & Ba 2015; β₁ 0.9, β₂ 0.999, ε 1e-7) in the first step, from where
+            it falls linearly to 0; None: one that suits the size of the model, 4e-4 for 5 million weights.
           batch_size: windows of a step, at least 1.
-          length: tokens of a window, less than those of the text and at most max_len; None: 128, or as many
+          length: tokens of a window, less than those of the text and at most max_len; None: 256, or as many
             as these allow.
           seed: of the windows, from 0 to 2³¹ - 1.
           on_step: is called with the number of each step, from 1 on, and its loss. Learning ends if it
@@ -216,10 +218,16 @@ class PortableTextModel(PortableModel, BaseTextModel):
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
             self._engine.current = None
             losses: list[float] = []
-            settings = length, int(batch_size), int(seed), float(learning_rate)
+            settings = (
+                length,
+                int(batch_size),
+                int(seed),
+                int(steps or 0),
+                float(learning_rate or 0),
+            )
             try:
-                with self._engine.learning(ids, *settings) as step:
-                    for number in range(1, int(steps) + 1):
+                with self._engine.learning(ids, *settings) as (count, step):
+                    for number in range(1, count + 1):
                         losses.append(step())
                         if on_step is not None and on_step(number, losses[-1]) is False:
                             break
@@ -334,11 +342,11 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
 
 
 def _window(
-    text: str, tokens: int, max_len: int, learning_rate: float, numbers: Mapping[str, Any]
+    text: str, tokens: int, max_len: int, rate: float | None, numbers: Mapping[str, Any]
 ) -> int:
     """Checks the arguments of `learn`. Returns the tokens of a window."""
-    if isinstance(learning_rate, bool) or not isinstance(learning_rate, Real):
-        raise TypeError(f"`learning_rate` must be a number. Received: {learning_rate!r}")
+    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real)):
+        raise TypeError(f"`learning_rate` must be a number. Received: {rate!r}")
     longest = max(1, min(max_len, tokens - 1))
     limits = {"steps": (1, 2**31 - 1), "batch_size": (1, 2**16), "seed": (0, 2**31 - 1)}
     limits["length"] = (1, longest)
@@ -349,8 +357,8 @@ def _window(
     ]
     if tokens < 2:
         problems.append(ArgumentProblem("text", shortened(text), "should have at least 2 tokens"))
-    if not 0 < learning_rate < 1e38:  # The engine computes in float32.
-        problems.append(ArgumentProblem("learning_rate", learning_rate, "should be above 0"))
+    if rate is not None and not 0 < rate < 1e38:  # The engine computes in float32.
+        problems.append(ArgumentProblem("learning_rate", rate, "should be above 0"))
     if problems:
         raise UserError(*problems)
     return min(longest, _WINDOW) if numbers["length"] is None else int(numbers["length"])

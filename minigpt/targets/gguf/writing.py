@@ -17,8 +17,8 @@ import minigpt
 from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
+from minigpt.runs.tensors import named_tensors
 from minigpt.storage.atomic import atomic_file
-from minigpt.targets.gguf.tensors import named_tensors
 from minigpt.targets.gguf.tokenizer_tables import (
     LlamaVocabulary,
     llama_vocabulary,

@@ -7,6 +7,7 @@ from typing import Any
 import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
+from minigpt.runs.layout import bases
 from minigpt.runs.records import count, numbers
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 
@@ -21,7 +22,8 @@ def write_file_page(file: Path, output: Path) -> None:
     with file.open("rb") as content:
         if content.read(4) != b"GGUF":
             raise UserError(f"{file}: is a page already; should be a portable file (.gguf)")
-    write_document(file_facts(model, file), {"main": file}, output)
+    is_base = file in bases().values()
+    write_document(file_facts(model, file) | {"is_base": is_base}, {"main": file}, output)
 
 
 def write_document(

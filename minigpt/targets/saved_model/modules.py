@@ -62,8 +62,10 @@ class TextModule(tf.Module):
         """Writes a SavedModel into an empty folder."""
         signatures = {name: getattr(self, name) for name in self.functions}
         signatures["serving_default"] = signatures.pop("serve")
+        # Searching the graph for operations with gradients of their own takes seconds.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         with hide_tensorflow_log():
-            tf.saved_model.save(self, str(folder), signatures)
+            tf.saved_model.save(self, str(folder), signatures, options)
 
 
 # The arguments of `sample`.
@@ -210,22 +212,12 @@ class SourceToTarget(TextModule):
         """Returns {"text": string[B]}, the translations; see `Translator.translate`.
 
         Surrounding white space is ignored; a sentence of white space gives "". If a source has more
-        than max_len tokens, end token included, only the first max_len - 1 are read, and a line on standard
-        error says so. `tokenize` returns the lengths in advance.
+        than max_len tokens, end token included, only the first max_len - 1 are read. `tokenize` returns the
+        lengths in advance.
         """
         ids = self.tokenizer.encode(tf.strings.strip(text))
-        lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
         max_len = self.model.max_len
-        too_long = tf.squeeze(tf.where(lengths > max_len), 1)
-
-        def warn():  # type: ignore[no-untyped-def]
-            return tf.print(
-                "text: in these rows, only the first", max_len - 1, "tokens are read:", too_long
-            )
-
-        warned = tf.cond(tf.size(too_long) > 0, warn, tf.no_op)
-        with tf.control_dependencies([warned]):
-            lengths = tf.minimum(lengths, max_len)
+        lengths = tf.minimum(tf.cast(ids.row_lengths(), tf.int32) + 1, max_len)
         # The first end token after a source belongs to it; the others are padding.
         source_ids = ids[:, : max_len - 1].to_tensor(self.end_id)
         source_ids = tf.pad(source_ids, [[0, 0], [0, 1]], constant_values=self.end_id)

@@ -85,20 +85,9 @@ class Dialogue(LanguageModeling):
             f"{unigram:.3f}",
         }
 
-    def loss(self) -> float:
-        return self._evaluation().loss
-
-    def _evaluation(self) -> Evaluation:
+    def evaluation(self) -> Evaluation:
         record = self.new_breakdown().add
         return evaluate_dialogues(self.evaluator, self.corpus.tokenizer, self.val, record)
-
-    def scores(self) -> dict[str, Any]:
-        found = self._evaluation()
-        return {
-            "val_loss": found.loss,
-            "val_perplexity": found.perplexity,
-            "val_bits_per_byte": found.bits_per_byte,
-        }
 
     def samples(self, model: GPT, display: Display) -> Samples:
         tokenizer = self.corpus.tokenizer

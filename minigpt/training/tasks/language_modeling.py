@@ -9,7 +9,7 @@ import numpy as np
 from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
-from minigpt.evaluation.scores import baselines, score
+from minigpt.evaluation.scores import Evaluation, baselines, score
 from minigpt.evaluation.text import Evaluator, SharedBatches
 from minigpt.generation.base_models import unknown_tokens_message
 from minigpt.models import GPT
@@ -102,19 +102,19 @@ class LanguageModeling(Task):
         ]
         return {"Prompts": "; ".join(lines)} if lines else {}
 
-    def loss(self) -> float:
-        return self.evaluator.loss(self.corpus.val.ids, self.new_breakdown().add)
+    def evaluation(self) -> Evaluation:
+        """Returns the scores of the model on the held-out text; sets `breakdown`."""
+        loss = self.evaluator.loss(self.corpus.val.ids, self.new_breakdown().add)
+        return score(loss, self.corpus.val, self.corpus.tokenizer.lossless)
 
     def scores(self) -> dict[str, Any]:
-        scored = score(self.loss(), self.corpus.val, self.corpus.tokenizer.lossless)
-        return {
-            "val_loss": scored.loss,
-            "val_perplexity": scored.perplexity,
-            "val_bits_per_byte": scored.bits_per_byte,
-        }
+        found = self.evaluation()
+        names = ("loss", "perplexity", "bits_per_byte")
+        return {f"val_{name}": getattr(found, name) for name in names}
 
     def samples(self, model: GPT, display: Display) -> Samples:
         sampling = self.config.sampling.model_dump(exclude={"translations"})
         generator = TextGenerator(self.corpus.tokenizer, show=display.show_sample, **sampling)
         generator.set_model(model)
+        generator.open_state = self.open_state
         return generator.write

@@ -13,6 +13,7 @@ from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
 from minigpt.evaluation.text import SharedBatches
+from minigpt.generation.base_models import BaseTextModel
 from minigpt.training.progress import Display
 
 # Takes the number of epochs that are done; returns the records of samples.jsonl.
@@ -32,7 +33,9 @@ class Task(abc.ABC):
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
       batch_signature: a nest of `tf.TensorSpec` of the arrays of every batch, as the arguments of a
         function; None if all batches have the same shapes.
-      breakdown: where the loss of the last call of `loss` is high; None before.
+      breakdown: where the loss of the last call of `scores` is high; None before.
+      open_state: opens the model as it is in the engine, which has to trace and compile nothing to continue
+        texts; None if TensorFlow writes the samples.
     """
 
     batches_in_pass: int
@@ -40,6 +43,7 @@ class Task(abc.ABC):
     sequence_length: int | None = None
     batch_signature: Any = None
     breakdown: LossBreakdown | None = None
+    open_state: Callable[[], BaseTextModel] | None = None
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         self.config = config
@@ -82,17 +86,16 @@ class Task(abc.ABC):
         """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""
 
     def new_breakdown(self) -> LossBreakdown:
-        """Returns an empty breakdown, which `loss` fills."""
+        """Returns an empty breakdown, which `scores` fills."""
         self.breakdown = LossBreakdown(self.corpus.tokenizer, self.corpus.token_counts)
         return self.breakdown
 
     @abc.abstractmethod
-    def loss(self) -> float:
-        """Returns the model's mean loss on the held-out text, in nats per token; sets `breakdown`."""
-
-    @abc.abstractmethod
     def scores(self) -> dict[str, Any]:
-        """Returns the model's scores on the held-out text, by name; `val_loss` is one of them."""
+        """Returns the model's scores on the held-out text, by name; sets `breakdown`.
+
+        `val_loss` is one of them, in nats per token.
+        """
 
     @abc.abstractmethod
     def samples(self, model: keras.Model, display: Display) -> Samples:

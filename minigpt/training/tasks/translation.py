@@ -99,11 +99,8 @@ class Translation(Task):
             f"{unigram:.3f}",
         }
 
-    def loss(self) -> float:
-        return self.evaluator.loss(self.new_breakdown().add)
-
     def scores(self) -> dict[str, Any]:
-        loss = self.loss()
+        loss = self.evaluator.loss(self.new_breakdown().add)
         return {
             "val_loss": loss,
             "val_perplexity": perplexity(loss),

@@ -49,7 +49,8 @@ const int32_t *step_batch(void);
 const Choice *describe_text(const int32_t *ids, uint32_t count);
 const float *mean_latent(const int32_t *ids, uint32_t count);
 /* learning.c */
-bool open_learning(const int32_t *ids, uint32_t count, uint32_t length, uint32_t batch, int32_t first_seed, float rate);
+uint32_t open_learning(
+    const int32_t *ids, uint32_t count, uint32_t length, uint32_t batch, int32_t first_seed, uint32_t step_count, float rate);
 float learn(void);
 void close_learning(void);
 const uint8_t *current_file(void);
@@ -141,7 +142,7 @@ static char learn_text(const int32_t *ids, uint32_t count, uint32_t max_len, uin
 {
     uint32_t length = count - 1 < max_len ? count - 1 : max_len;
     finish();
-    if (!open_learning(ids, count, length, 2, 7, 0.01f))
+    if (!open_learning(ids, count, length, 2, 7, 2, 0.01f))
         return failed('n');
     /* The weights may be such that the loss is not a finite number. */
     for (int step = 0; step < 2; step++)

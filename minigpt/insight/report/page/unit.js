@@ -37,6 +37,7 @@ const BASELINE_NAMES = [
 const BYTE_BASELINE_NAMES = [
   ["byte_ngram_bits_per_byte", "byte 7-gram"],
   ["ppmd_bits_per_byte", "PPMd"],
+  ["base_bits_per_byte", "before training"],
 ];
 // Goes on to learn while it reads the held-out text.
 const ADAPTIVE = "PPMd";

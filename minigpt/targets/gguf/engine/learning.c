@@ -1,4 +1,4 @@
-/* Learning from a text: windows of it, Adam, and the file with the new weights. */
+/* Learning from a text: windows of it, Adam with a rate that falls to 0, and the file with the new weights. */
 #include "learning.h"
 
 #include "parts.h"
@@ -13,7 +13,7 @@ static uint32_t text_count;
 static int32_t seed;
 static float learning_rate;
 static float *means, *squares; /* [size]: of the gradients, as Adam keeps them */
-static uint32_t steps;
+static uint32_t steps, planned_steps;
 static double mean_power, square_power; /* of the two decay rates */
 
 /* Those of Kingma & Ba 2015; the small constant is that of Keras. */
@@ -42,6 +42,18 @@ EXPORT("close_learning") void close_learning(void)
     keep_memory();
 }
 
+/* Measured with the base model: EXPERIMENTS.md. The larger a model, the smaller its rate. */
+static float usual_rate(void)
+{
+    return 4e-4f * square_root(5e6f / (float)learning.size);
+}
+
+/* Four passes over 5,600 tokens, about 20 KB; the steps grow as the root of the length. */
+static uint32_t usual_steps(void)
+{
+    return 1 + (uint32_t)(4 * square_root(5600.0f * (float)text_count) / (float)learning.count);
+}
+
 static bool open_memory(uint32_t length, uint32_t batch)
 {
     uint64_t count = (uint64_t)length * batch;
@@ -58,9 +70,11 @@ static bool open_memory(uint32_t length, uint32_t batch)
 }
 
 /* Prepares `learn`. ids: those of the text, more than `length`; they stay where they are, and `finish` was called before they were
-   allocated. Texts that were begun must be started again after `close_learning`. */
+   allocated. step_count, rate: 0 for those that suit the text and the model. Texts that were begun must be started again after
+   `close_learning`. Returns the number of steps, 0 after `fail`. */
 EXPORT("open_learning")
-bool open_learning(const int32_t *ids, uint32_t count, uint32_t length, uint32_t batch, int32_t first_seed, float rate)
+uint32_t open_learning(
+    const int32_t *ids, uint32_t count, uint32_t length, uint32_t batch, int32_t first_seed, uint32_t step_count, float rate)
 {
     const Model *model = open_model();
     if (!model || is_learning)
@@ -81,11 +95,13 @@ bool open_learning(const int32_t *ids, uint32_t count, uint32_t length, uint32_t
     text = ids;
     text_count = count;
     seed = first_seed;
-    learning_rate = rate;
+    learning_rate = rate > 0 ? rate : usual_rate();
     steps = 0;
+    planned_steps = step_count ? step_count : usual_steps();
     mean_power = square_power = 1;
     keep_memory();
-    return is_learning = true;
+    is_learning = true;
+    return planned_steps;
 }
 
 /* Draws the windows of a step: each begins anywhere in the text. */
@@ -112,12 +128,13 @@ static bool are_finite(const float *numbers, uint64_t count)
     return sum == 0.0f;
 }
 
-/* As `keras.optimizers.Adam`. */
+/* As `keras.optimizers.Adam` with a linear decay of the rate. */
 static void update(void)
 {
     mean_power *= mean_decay;
     square_power *= square_decay;
-    float rate = learning_rate * square_root(1 - (float)square_power) / (1 - (float)mean_power);
+    float left = 1 - (float)steps / (float)planned_steps;
+    float rate = learning_rate * left * square_root(1 - (float)square_power) / (1 - (float)mean_power);
     for (uint64_t i = 0; i < learning.size; i++) {
         float gradient = learning.gradients[i];
         means[i] += (gradient - means[i]) * mean_share;
@@ -130,7 +147,7 @@ static void update(void)
    weights. */
 EXPORT("learn") float learn(void)
 {
-    if (!is_learning) {
+    if (!is_learning || steps == planned_steps) {
         fail("nothing is being learned", NULL);
         return -1;
     }

@@ -18,10 +18,12 @@ const BASELINE_NAMES = {
   ngram_bits_per_byte: "7-grams of tokens",
   byte_ngram_bits_per_byte: "7-grams of bytes",
   ppmd_bits_per_byte: "PPMd",
+  base_bits_per_byte: "the model that training began from",
 };
 
 // The title of the page.
 function openingOf(facts) {
+  if (facts.is_base) return "This model learns to write like a text of yours.";
   const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", facts.chat ? "answer" : "write"];
   const seconds = trainingSeconds(facts);
   const learned = seconds > 0 ? ` It learned to ${verb} in ${inWords(seconds)}.` : "";
@@ -129,8 +131,9 @@ function trainingSeconds({ epoch, metrics }) {
 }
 
 function trainingOf(facts) {
-  const { step, epoch, metrics } = facts;
-  const parts = [];
+  const { step, epoch, metrics, base, baselines } = facts;
+  const knew = baselines?.base_bits_per_byte, before = knew ? `, which had ${knew.toFixed(3)} bits per byte on this text` : "";
+  const parts = base ? [`began from ${readable(base)}${before}`] : [];
   if (step != null) parts.push(formatCount(step, "step"));
   if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
   const seconds = trainingSeconds(facts);

@@ -94,11 +94,11 @@ class Client {
     return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
   }
 
-  /* Returns a URL of the page with the weights that the model has now. */
-  async saveUrl() {
-    const model = await this.request("save", {});
+  /* Returns a URL of the page, or of the portable file, with the weights that the model has now. */
+  async saveUrl(isFile = false) {
+    const model = await this.request("save", { isFile });
     this.forgetSaved();
-    this.saved = URL.createObjectURL(new Blob([this.before, model, this.after], { type: "text/html" }));
+    this.saved = URL.createObjectURL(isFile ? model : new Blob([this.before, model, this.after], { type: "text/html" }));
     return this.saved;
   }
 

@@ -107,10 +107,11 @@ class Engine {
     return result;
   }
 
-  /* Prepares `learnStep`. ids: the text; each step learns from batchSize windows of it, each of `length` tokens. */
-  openLearning(ids, { length, batchSize, seed, learningRate }) {
+  /* Prepares `learnStep`. ids: the text; each step learns from batchSize windows of it, each of `length` tokens. steps, learningRate:
+     0 for those that suit the text and the model. Returns the number of steps. */
+  openLearning(ids, { length, batchSize, seed, steps, learningRate }) {
     this.exports.finish();
-    this.check(this.exports.open_learning(...this.copyInIds(ids), length, batchSize, seed, learningRate));
+    return this.check(this.exports.open_learning(...this.copyInIds(ids), length, batchSize, seed, steps, learningRate));
   }
 
   /* Changes the weights once. Returns the loss before. */

@@ -22,6 +22,7 @@ async function openPage(client, facts) {
     // What is known about the model must not keep it from writing.
     showError(new Error(`The facts of the model cannot be shown: ${error.message}`));
   }
+  if (facts.is_base) putLearningFirst();
   if (facts.snapshots.length >= 2) {
     byId("training").hidden = false;
     byId("nav-training").hidden = false;

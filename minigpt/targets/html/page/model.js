@@ -142,10 +142,9 @@ class Model {
   /* Begins to learn from a text. Returns the number of steps. */
   beginLearning(text, settings) {
     const ids = this.engine.encode(text);
-    const { steps, ...checked } = checkedLearning(settings, ids.length, this.maxLen);
+    const checked = checkedLearning(settings, ids.length, this.maxLen);
     this.current = null;
-    this.engine.openLearning(ids, checked);
-    return steps;
+    return this.engine.openLearning(ids, checked);
   }
 
   /* Returns a continuation of at most MOST tokens. */

@@ -3,7 +3,7 @@
 /* Milliseconds of generating between two messages. */
 const BATCH_MS = 30;
 /* Milliseconds between two samples of a model that learns. */
-const SAMPLE_MS = 1500;
+const SAMPLE_MS = 3000;
 /* Characters of base64 in an element of a page; as in minigpt/pages/inlining.py. */
 const PART_CHARACTERS = 4 * 2 ** 20;
 
@@ -167,9 +167,11 @@ class ModelWorker {
     return (await this.openTraining(size)).passages(part);
   }
 
-  /* Returns the elements of a page that hold the model with the weights that it has now: a Blob. */
-  save() {
-    const bytes = this.main.currentFile(), step = (PART_CHARACTERS / 4) * 3, parts = [];
+  /* Returns the portable file with the weights that the model has now, or the elements of a page that hold it: a Blob. */
+  save({ isFile }) {
+    const bytes = this.main.currentFile();
+    if (isFile) return new Blob([bytes], { type: "application/octet-stream" });
+    const step = (PART_CHARACTERS / 4) * 3, parts = [];
     for (let start = 0; start < bytes.length; start += step) {
       const text = toBase64(bytes.subarray(start, start + step));
       parts.push(dataElement("model", { file: "main", size: bytes.length, text }));

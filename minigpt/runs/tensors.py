@@ -1,6 +1,6 @@
 """The weights of a model as the tensors of a portable file: names, shapes, parts. No TensorFlow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,17 @@ def named_tensors(
         ends = np.cumsum(weight.sizes)[:-1]
         parts = np.split(array, ends) if len(weight.names) > 1 else [array]
         yield from zip(weight.names, map(np.ascontiguousarray, parts), strict=True)
+
+
+def weights_of(
+    config: TransformerConfig, tensors: Mapping[str, np.ndarray], shapes: Sequence[tuple[int, ...]]
+) -> Iterator[np.ndarray]:
+    """Yields the values of `model.weights`, of these shapes, from the tensors of a portable file."""
+    joins_qkv = "blk.0.attn_qkv.weight" in tensors
+    for weight, shape in zip(_weights(config.resolved(), joins_qkv), shapes, strict=True):
+        array = np.concatenate([tensors[name] for name in weight.names])
+        array = array.T if weight.is_kernel else array
+        yield array.reshape(shape) if weight.is_flat else array
 
 
 def _weights(config: TransformerConfig, joins_qkv: bool) -> Iterator[_Weight]:

@@ -1,0 +1,223 @@
+"""A portable file as the model that training starts from: its settings, its tokenizer and its weights.
+
+docs/portable-file.md describes the format. Imports TensorFlow only for the model.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minigpt.config import Config, load_config
+from minigpt.errors import UserError, as_path
+from minigpt.runs.layout import check_run, matches_checksum, model_path
+from minigpt.runs.run import Run
+from minigpt.runs.tensors import weights_of
+from minigpt.storage.files import read_file
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.chat_format import ChatFormat
+from minigpt.tokenizers.word import SPECIAL_TOKENS, WordTokenizer
+
+if TYPE_CHECKING:
+    from minigpt.models import GPT, EncoderDecoder
+
+# The types of values, and of tensors, by their numbers: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+_SCALARS = ("u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?", "", "", "<u8", "<i8", "<f8")
+_TEXT, _ARRAY = 8, 9
+_BLOCK = np.dtype([("scale", "<f2"), ("numbers", "i1", 32)])
+_TENSORS = {0: np.dtype("<f4"), 1: np.dtype("<f2"), 8: _BLOCK}
+_ALIGNMENT = 32
+
+
+class BaseFile:
+    """A portable file that minigpt wrote, read without the engine. It offers what a `Run` does.
+
+    Attributes:
+      keys: the values of the file by their names.
+      tensors: the weights by their names, float32.
+    Raises:
+      UserError: the file cannot be read, is damaged, or is of another program.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            data = read_file(path)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        should = "should be a portable file that minigpt wrote (model.gguf)"
+        if not data.startswith(b"GGUF") or b"minigpt.config" not in data:
+            raise UserError(f"{path}: is none; {should}")
+        if not matches_checksum(data):
+            raise UserError(f"{path}: damaged: its bytes do not match their checksum; {should}")
+        with self._read_or_refuse():
+            self.keys, self.tensors = _parse(data)
+
+    @contextmanager
+    def _read_or_refuse(self) -> Iterator[None]:
+        """Turns what the content of a damaged file causes into one line."""
+        try:
+            yield
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise UserError(f"{self.path}: damaged: {type(error).__name__}: {reason}") from None
+
+    @cached_property
+    def config(self) -> Config:
+        """The settings of the model, of its tokenizer and of its texts; the others have their defaults."""
+        with self._read_or_refuse():
+            sections = json.loads(self.keys["minigpt.config"])
+            kept = {name: sections[name] for name in ("model", "tokenizer", "sampling")}
+        if kept["model"].get("kind") == "encoder_decoder":
+            kept["data"] = {"source": "pairs", "paths": ["unknown"]}
+        try:
+            return load_config(kept)
+        except UserError as error:
+            raise UserError(*(f"{self.path}: {problem}" for problem in error.problems)) from None
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Returns the tokenizer; a `UserError` if it cannot be made from the file."""
+        kind = self.config.tokenizer.kind
+        with self._read_or_refuse():
+            if kind == "listed" or self.keys["minigpt.tokenizer.kind"] not in _TOKENIZERS:
+                raise UserError(
+                    f"{self.path}: tokenizer.kind = {kind!r}: cannot be made from a portable file; "
+                    "start from its run"
+                )
+            return _tokenizer(self.keys)
+
+    def load_model(self) -> "GPT | EncoderDecoder":
+        """Returns the model; a `UserError` if the weights do not fit the settings."""
+        # These import TensorFlow.
+        from minigpt.models import build_model
+        from minigpt.models.memory_estimate import check_model_fits
+        from minigpt.models.state import assign
+
+        config, vocab_size = self.config.model, self.load_tokenizer().vocab_size
+        check_model_fits(config, vocab_size)
+        model = build_model(config, vocab_size)
+        with self._read_or_refuse():
+            shapes = [tuple(weight.shape) for weight in model.weights]
+            assign(model.weights, list(weights_of(config, self.tensors, shapes)))
+        return model
+
+    @contextmanager
+    def as_run(self) -> Iterator[Run]:
+        """Yields a run with the model, like an imported one, in a temporary folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            content = self.config, self.load_tokenizer(), None, self.load_model()
+            yield Run.create(Path(folder, self.path.stem), *content)
+
+
+def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFile:
+    """Opens a run, a portable file, or the base with a name.
+
+    Raises:
+      UserError: there is none; the message names the argument.
+    """
+    if isinstance(model, Run):
+        return model
+    as_path("run", model)
+    path = model_path(model)
+    if path.is_file():
+        return BaseFile(path)
+    check_run(path, argument)
+    return Run(path)
+
+
+class _Cursor:
+    """Reads a file from its beginning to its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def array(self, dtype: Any, count: int) -> np.ndarray:
+        found = np.frombuffer(self.data, dtype, int(count), self.place)
+        self.place += found.nbytes
+        return found
+
+    def number(self, dtype: str = "<u4") -> Any:
+        return self.array(dtype, 1)[0].item()
+
+    def text(self) -> str:
+        return self.array("u1", self.number("<u8")).tobytes().decode()
+
+    def value(self) -> Any:
+        kind = self.number()
+        if kind == _ARRAY:
+            kind, count = self.number(), self.number("<u8")
+            if kind == _TEXT:
+                return [self.text() for _ in range(count)]
+            return self.array(_SCALARS[kind], count)
+        return self.text() if kind == _TEXT else self.number(_SCALARS[kind])
+
+
+def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the keys and the tensors of a file."""
+    cursor = _Cursor(data)
+    cursor.array("u1", 8)
+    tensors, keys = cursor.number("<u8"), cursor.number("<u8")
+    values = {cursor.text(): cursor.value() for _ in range(keys)}
+    places = {}
+    for _ in range(tensors):
+        name = cursor.text()
+        shape = tuple(cursor.array("<u8", cursor.number()).tolist()[::-1])
+        places[name] = shape, _TENSORS[cursor.number()], cursor.number("<u8")
+    begin = -(-cursor.place // _ALIGNMENT) * _ALIGNMENT
+    found = {}
+    for name, (shape, dtype, offset) in places.items():
+        cursor.place = begin + offset
+        stored = cursor.array(dtype, np.prod(shape) // (32 if dtype is _BLOCK else 1))
+        if dtype is _BLOCK:
+            stored = stored["scale"].astype(np.float32)[:, None] * stored["numbers"]
+        found[name] = stored.astype(np.float32).reshape(shape)
+    return values, found
+
+
+def _tokenizer(keys: dict[str, Any]) -> Tokenizer:
+    """Returns the tokenizer of a file. KeyError, TypeError and ValueError mean damage."""
+    tables = {
+        name.removeprefix("minigpt.tokenizer."): value
+        for name, value in keys.items()
+        if name.startswith("minigpt.tokenizer.")
+    }
+    ends = tables["piece_ends"].tolist()
+    pieces = [tables["pieces"][a:b].tobytes() for a, b in zip([0, *ends], ends, strict=False)]
+    chat = ChatFormat.of_state(json.loads(tables["chat"])) if "chat" in tables else None
+    pieces = pieces[: len(pieces) - len(chat.added if chat else ())]
+    tokenizer = _TOKENIZERS[tables["kind"]](pieces, tables)
+    tokenizer.own_start_id = tables.get("start_id")
+    return tokenizer if chat is None else tokenizer.with_chat(chat)
+
+
+def _byte_pair(pieces: list[bytes], tables: dict[str, Any]) -> Tokenizer:
+    return BytePairTokenizer.from_pieces(pieces, tables["ranks"], bool(tables["lowercase"]))
+
+
+def _character(pieces: list[bytes], tables: dict[str, Any]) -> Tokenizer:
+    ids = tables["byte_ids"]
+    trained = (ids >= 0) & ~np.isin(ids, tables["undrawable_ids"])
+    characters = [piece.decode() for piece in pieces[ids.max() + 1 :]]
+    seen = bytes(np.flatnonzero(trained).tolist())
+    return CharacterTokenizer(characters, seen, bool(tables["lowercase"]))
+
+
+def _word(pieces: list[bytes], tables: dict[str, Any]) -> Tokenizer:
+    return WordTokenizer(pieces[SPECIAL_TOKENS:], bool(tables["lowercase"]))
+
+
+_TOKENIZERS = {"byte_pair": _byte_pair, "character": _character, "word": _word}

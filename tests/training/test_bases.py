@@ -1,0 +1,178 @@
+"""Training that starts from a base: the choice is measured, said and recorded."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.config import load_config
+from minigpt.config.loading import load_new_config
+from minigpt.corpus.sources import read_text
+from minigpt.errors import UserError
+from minigpt.evaluation import base_scores
+from minigpt.runs.base_file import BaseFile
+from minigpt.runs.layout import bases
+from minigpt.runs.run import Run
+from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.training.start import complete_settings
+from tests.settings import data_config
+from tests.tiny import tiny_text
+
+SHORT = {"epochs": 1, "steps_per_epoch": 2}
+BASE_LINE = (
+    r'Starts from the base "english": it predicts your text with \d\.\d bits per byte before'
+)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A text like that of the base, in other words: too short for an n-gram."""
+    (tmp_path / "book.txt").write_text(tiny_text(12, seed=1))
+    return tmp_path / "book.txt"
+
+
+def started(book: Path, *overrides: str, base: str | None = None):
+    return complete_settings(load_new_config(None, overrides, [str(book)], base))[0]
+
+
+def written(folder: Path, tokenizer: Tokenizer, **model: object) -> Path:
+    """A portable file of a model with random weights."""
+    config = load_config({"model": {"block": "modern", **model}})
+    built, draw = minigpt.GPT(config.model, tokenizer.vocab_size), np.random.default_rng(0)
+    built.set_weights([draw.normal(0, 0.3, w.shape) for w in built.get_weights()])
+    run = Run.create(folder / "written", config, tokenizer, None, built)
+    write_run_file(run, folder / "model.gguf")
+    return folder / "model.gguf"
+
+
+@pytest.mark.parametrize("shape", [{}, {"value_residual": True, "convolution": 3}])
+def test_the_forward_pass_is_that_of_keras(shape, tmp_path, tiny_run):
+    settings = {"max_len": 12, "embed_dim": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 3}
+    tokenizer, draw = tiny_run.load_tokenizer(), np.random.default_rng(0)
+    file = BaseFile(written(tmp_path, tokenizer, **settings, **shape))
+    model = file.load_model()
+    ids = draw.integers(0, tokenizer.vocab_size, (3, 12))
+    ours = base_scores._logits(file.config.model.resolved(), file.tensors, ids)
+    np.testing.assert_allclose(ours, model(ids.astype("int32")).numpy(), rtol=0, atol=1e-4)
+    texts = [ids[0], ids[1][:5]]
+    expected = 0.0
+    for row in texts:
+        scores = model(row[None, :-1].astype("int32")).numpy()[0].astype(float)
+        expected -= sum(
+            s[i] - math.log(np.exp(s).sum()) for s, i in zip(scores, row[1:], strict=True)
+        )
+    found = base_scores._total_loss(file.config.model.resolved(), file.tensors, texts)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_what_is_not_computed_is_not_measured(runs_folder, book):
+    text = read_text(data_config(source="files", paths=[str(book)]))
+    assert base_scores.bits_before_training(BaseFile(runs_folder / "tiny/model.gguf"), text)
+    assert not base_scores.bits_before_training(
+        BaseFile(runs_folder / "post_norm/model.gguf"), text
+    )
+
+
+def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_xla, no_export):
+    completed = started(book)
+    assert completed.config.training.init_from == "english"
+    assert completed.config.model.embed_dim == 16
+    assert completed.origins["training.init_from"].startswith("chosen for")
+    assert completed.origins["model.embed_dim"] == "of the base english"
+    base, ngram = completed.bits
+    assert base < ngram
+    # Trained, resumed without the base, and recorded.
+    overrides = [f"training.{name}={value}" for name, value in SHORT.items()]
+    config = load_new_config(None, overrides, [str(book)])
+    run = minigpt.train(config, tmp_path / "run")
+    assert "Starts from the base" in capsys.readouterr().out
+    assert run.config.training.init_from == "english"
+    assert run.facts["bits_before_training"] == {"model": base, "ngram": ngram}
+    (own_bases / "english.gguf").unlink()
+    minigpt.resume(run, ["training.epochs=2"])
+    assert len(run.metrics_file.read_text().splitlines()) == 2
+
+
+def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):
+    (tmp_path / "text.txt").write_text("0123456789 9876543210\n" * 400)
+    completed = started(tmp_path / "text.txt")
+    assert completed.config.training.init_from is None
+    base, ngram = completed.bits
+    assert ngram < base
+    assert completed.in_words()[0].startswith('Starts from nothing: the base "english" predicts')
+    # Asked for, it is used.
+    asked = started(tmp_path / "text.txt", base="english")
+    assert asked.config.training.init_from == "english" and asked.bits == (base, ngram)
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("model.embed_dim=64", 'model.embed_dim = 64 was given, and the base "english" has 16'),
+        ("tokenizer.kind=character", "tokenizer.kind = 'character' was given"),
+        ("data.source=pairs", "does not translate pairs"),
+    ],
+)
+def test_settings_that_exclude_the_base(override, reason, own_bases, book, tmp_path):
+    (tmp_path / "book.txt").write_text("a b\tb a\n" * 200)
+    completed = started(book, override)
+    assert completed.config.training.init_from is None
+    assert (
+        completed.in_words()[0].startswith("Starts from nothing: ")
+        and reason in completed.beginning
+    )
+    with pytest.raises(UserError, match="'english'"):
+        started(book, override, base="english")
+
+
+def test_no_base_is_installed(book):
+    assert started(book).beginning == "Starts from nothing: no base is installed."
+    with pytest.raises(UserError, match=r"expected a base \(none is installed\)"):
+        started(book, base="english")
+
+
+def test_who_starts_from_nothing(own_bases, book):
+    assert load_new_config("default", (), [str(book)]).training.init_from is None
+    assert load_new_config(None, (), ()).training.init_from is None
+    assert started(book, base="none").beginning == ""
+    for given in ("none", "english"):
+        with pytest.raises(UserError, match="should be given once"):
+            started(book, f"training.init_from={given}", base="auto")
+
+
+def test_a_damaged_base_is_never_replaced_by_nothing(own_bases, book):
+    file = bases()["english"]
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    for base in ("english", None):
+        with pytest.raises(UserError, match="damaged: its bytes"):
+            started(book, base=base)
+
+
+def test_dialogues(own_bases, tiny_run, dialogue_file, tmp_path, without_xla, no_export):
+    sizes = {"max_len": 128, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
+    written(tmp_path, tiny_run.load_tokenizer(), **sizes).replace(own_bases / "english.gguf")
+    config = {
+        "data": {"source": "dialogues", "paths": [str(dialogue_file)]},
+        "training": {**SHORT, "batch_size": 1},
+    }
+    run = minigpt.train(config, tmp_path / "run", base="english")
+    assert run.load_tokenizer().chat is not None
+    assert run.load_tokenizer().vocab_size == 320 + 3
+    assert run.facts["bits_before_training"]
+
+
+def test_a_base_of_ones_own(tiny_run, book, tmp_path, without_xla, no_export):
+    """A run is a base; the plan says the same as training."""
+    run, settings = str(tiny_run.path), [f"training.{name}={v}" for name, v in SHORT.items()]
+    config = load_new_config(None, settings, [str(book)], run)
+    plan = minigpt.plan(config)
+    assert plan.as_dict()["init_from"] == run
+    trained = minigpt.train(config, tmp_path / "run")
+    measured = trained.facts["bits_before_training"]
+    assert list(measured.values()) == pytest.approx(plan.as_dict()["bits_before_training"])
+    assert trained.config.model.resolved().embed_dim == 16
+    json.dumps(plan.as_dict())
