@@ -17,7 +17,8 @@ def test_makes_a_base_from_folders(tmp_path, monkeypatch):
     documentation.mkdir()
     (works / "carroll-alice.txt").write_text(tiny_text(), encoding="utf-8")
     (works / "hope-zenda.txt").write_text("A held-out sentence.\n" * 200, encoding="utf-8")
-    page = b"Title\n=====\n\nCall :func:`save` to write the file, and read ``the manual`` before you do.\n"
+    page = b"Title\n=====\n\nCall :func:`save` to write the file, "
+    page += b"and read ``the manual`` before you do so.\n"
     with tarfile.open(documentation / "package-1.tar.gz", "w:gz") as archive:
         for name in ("package-1/docs/save.rst", "package-1/docs/changes.rst", "package-1/setup.py"):
             member = tarfile.TarInfo(name)
