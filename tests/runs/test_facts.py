@@ -18,6 +18,7 @@ FACTS = Facts(
     val_tokens=0,
     device="CPU, 2 cores",
     text="90 bytes for training, 10 held out",
+    bits_before_training={"model": 2.1, "ngram": 2.9},
 )
 AS_DICTIONARY = {
     "parameters": 5,
@@ -27,6 +28,7 @@ AS_DICTIONARY = {
     "val_tokens": 0,
     "device": "CPU, 2 cores",
     "text": "90 bytes for training, 10 held out",
+    "bits_before_training": {"model": 2.1, "ngram": 2.9},
 }
 
 
