@@ -193,7 +193,9 @@ def test_a_kind_that_the_user_sets_has_a_vocabulary_of_its_own(kind, vocab_size)
 
 
 def test_what_is_chosen_for_fine_tuning_depends_on_the_size_of_the_model():
-    gpt2 = load_config({"model": {"embed_dim": 768, "num_layers": 12, "max_len": 1024}})
+    gpt2 = load_config(
+        {"model": {"embed_dim": 768, "num_layers": 12}, "tokenizer": {"kind": "gpt2"}}
+    )
     training = chosen_for(50_000, "training.init_from=runs/a", source=gpt2).training
     assert (training.optimizer, training.learning_rate) == ("adamw", 1e-4)
     assert (training.batch_size, training.sequence_length) == (4, 128)

@@ -74,7 +74,7 @@ def test_starts_where_the_run_is_and_learns(
     # In the file of the epoch too, to the precision of float16: no row is 32 numbers long.
     portable = minigpt.load_portable(run.epoch_files()[1])
     assert portable.training["val_loss"] == min(losses(run))
-    np.testing.assert_allclose(portable.logits(ids), opened.logits(ids), rtol=0, atol=0.03)
+    np.testing.assert_allclose(portable.logits(ids), opened.logits(ids), rtol=0, atol=0.05)
     assert run.facts["parameters"] == total
     frozen = opened.model.embedding.token_embedding.embeddings.numpy()
     original = minigpt.load(start).model.embedding.token_embedding.embeddings.numpy()
