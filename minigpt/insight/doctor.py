@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -118,12 +119,17 @@ def below_ngram(history: History) -> Verdict | None:
         kind, score, own, unit = "bytes", byte_ngram, bits, "bits per byte"
     else:
         return None
-    return Verdict(
-        "below_ngram",
+    evidence = (
         f"A 7-gram of {kind}, counted once on the training text and then frozen, predicts the held-out "
-        f"text with {score:.3f} {unit}; the best state of the model has {own:.3f}.",
-        _longer(history),
+        f"text with {score:.3f} {unit}; the best state of the model has {own:.3f}."
     )
+    if source := history.config.training.init_from:
+        return Verdict(
+            "below_ngram",
+            f"{evidence} Training began from {Path(source).name}, which may not suit the text.",
+            "Train a new run from nothing (`--base none`), and compare.",
+        )
+    return Verdict("below_ngram", evidence, _longer(history))
 
 
 def last_gain(history: History) -> float:

@@ -216,6 +216,14 @@ def test_a_model_that_memorized_is_not_trained_for_longer():
     assert below.action == memorized.action
 
 
+def test_a_run_that_began_from_another_is_compared_with_one_from_nothing():
+    settings = {"init_from": "runs/base"}
+    analysis = {"baselines": {"ngram": 1.0, "byte_ngram_bits_per_byte": 0.5}}
+    (verdict,) = diagnose(history(saturating(1.6), settings=settings, analysis=analysis))
+    assert verdict.id == "below_ngram"
+    assert "began from base" in verdict.evidence and "--base none" in verdict.action
+
+
 def test_too_large_for_the_text():
     short = {"train_bytes": 20_000, "train_tokens": 18_000}
     (verdict,) = diagnose(history(saturating(1.6), parameters=10_000_000, **short))
