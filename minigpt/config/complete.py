@@ -120,6 +120,7 @@ def complete(
     speed: float = REFERENCE_SPEED,
     gpus: int = 0,
     source: Config | None = None,
+    bits: float | None = None,
 ) -> Completed:
     """Fills in what the user has not set.
 
@@ -129,6 +130,7 @@ def complete(
       speed: of training on all devices, in weights times tokens per second.
       gpus: the number of GPUs that share a batch.
       source: the settings of the run that `training.init_from` names.
+      bits: bits per byte of that run on the text, before training.
     Raises:
       UserError: a setting contradicts a chosen one or the run; one line each.
     """
@@ -142,7 +144,7 @@ def complete(
         if defaults.get(section, {}).get(name) != value
     }
     if text:
-        chosen = _Choice(config, text, speed, gpus, source).unset_settings()
+        chosen = _Choice(config, text, speed, gpus, source, bits).unset_settings()
         sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
         config = load_config({"format": FORMAT} | sections)
         unit = "token ids" if config.data.source == "ids" else "bytes of text"
@@ -206,9 +208,10 @@ class _Choice:
         speed: float = REFERENCE_SPEED,
         gpus: int = 0,
         source: Config | None = None,
+        bits: float | None = None,
     ) -> None:
         self.config, self.text, self.speed, self.gpus = config, text, speed, gpus
-        self.source = source or config
+        self.source, self.bits = source or config, bits
         self.is_short = text.bytes < CHARACTERS_BELOW
         self.minutes = config.training.max_minutes or MAX_MINUTES
         # The time on the reference machine.
@@ -318,16 +321,16 @@ class _Choice:
         vocab_size = tokenizer.vocab_size or 50_257
         weights = 12 * model.num_layers * model.embed_dim**2 + vocab_size * model.embed_dim
         tokens = self.training_share * _tokens(self.text, tokenizer.kind, vocab_size)
-        training, dropout_rate, steps = settings_for(weights, tokens, model.max_len)
+        training, dropout_rate, trained = settings_for(weights, tokens, model.max_len, self.bits)
         length = self.setting("training.sequence_length", training["sequence_length"])
         batch_size = self.setting("training.batch_size", training["batch_size"])
         if length is not None:
             is_fixed = self.is_set("training.sequence_length")
             length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
         tokens_per_step = batch_size * (length or model.max_len)
-        in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights / tokens_per_step
+        in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights
         epochs = self.setting("training.epochs", 10)
-        per_epoch = max(1, round(min(steps, in_time) / epochs))
+        per_epoch = max(1, round(min(trained, in_time) / (tokens_per_step * epochs)))
         per_epoch = self.setting("training.steps_per_epoch", per_epoch)
         return {
             "data": {"val_fraction": self.val_fraction},

@@ -16,7 +16,6 @@ from minigpt.config import (
 )
 from minigpt.config.beginning import AUTO, base_helps, why_from_nothing
 from minigpt.config.complete import (
-    MAX_MINUTES,
     REFERENCE_SPEED,
     Completed,
     TextSize,
@@ -252,13 +251,13 @@ def complete_settings(
             before = f"predicts your text with {bits[0]:.1f} bits per byte before any training"
             before += f", a 7-gram of the text itself with {bits[1]:.1f}."
             line = f"Starts from {shown}: it {before}"
-            minutes = config.training.max_minutes or MAX_MINUTES
-            if is_auto and not base_helps(*bits, size.bytes, minutes):
+            if is_auto and not base_helps(*bits):
                 source, line = None, f"Starts from nothing: {shown} {before}"
                 config = config.with_training(init_from=None)
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
-    completed = complete(config, size, speed, gpus, source.config if source else None)
+    known = (source.config, bits and bits[0]) if source else ()
+    completed = complete(config, size, speed, gpus, *known)
     if is_auto and size:
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})

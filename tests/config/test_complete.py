@@ -205,6 +205,6 @@ def test_what_is_chosen_for_fine_tuning_depends_on_the_size_of_the_model():
     assert (chosen.training.optimizer, chosen.model.embed_dim) == ("muon", 256)
     assert chosen.training.learning_rate > training.learning_rate
     # About 3 bytes a token.
-    assert 3 < steps_of(chosen) * 8 * 256 / (0.9 * 400_000 / 3) < 8
+    assert 3 < steps_of(chosen) * chosen.training.batch_size * 256 / (0.9 * 400_000 / 3) < 8
     one = chosen_for(50_000, "training.init_from=a", "training.epochs=1", source=small)
     assert one.training.warmup_steps >= 1
