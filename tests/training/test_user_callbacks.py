@@ -84,10 +84,10 @@ def test_what_is_not_a_list_of_callbacks_is_refused(callbacks, tmp_path):
 
 
 def test_samples_that_fail_cost_one_line(tiny_file, tmp_path, without_xla, capsys, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise ValueError("filter")
 
-    monkeypatch.setattr("minigpt.generation.sampling.shape_distribution", fail)
+    monkeypatch.setattr("minigpt.generation.base_models.BaseTextModel.samples", fail)
     settings = tiny_settings(
         tiny_file, training={"epochs": 2, "steps_per_epoch": 2}, sampling={"prompts": ["Ana"]}
     )
