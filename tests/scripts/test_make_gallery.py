@@ -8,6 +8,7 @@ import pytest
 import minigpt
 from scripts import make_gallery
 
+pytestmark = pytest.mark.usefixtures("own_bases")
 TINY = (
     "training.epochs=1",
     "training.steps_per_epoch=4",
