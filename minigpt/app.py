@@ -8,7 +8,7 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.config.loading import check_strings
+from minigpt.config.loading import Overrides
 from minigpt.distribution.devices import Devices
 from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
@@ -26,9 +26,11 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    text: str | Path | Sequence[str | Path] = (),
+    minutes: float | None = None,
     base: str | Path | None = None,
     resume_from: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
     command: str | None = None,
@@ -45,16 +47,18 @@ def train(
 
     Args:
       config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
-        None for the default configuration.
+        None for the default configuration, or settings chosen for `text`.
+      text: a path or several: files, folders, globs, as `--text` of the command.
+      minutes: the time limit of training, `training.max_minutes`.
       run: the run directory, new or empty; `runs/NAME-N` if None.
       base: what training starts from: the name of a base ("english"), a run directory, or a portable file;
-        "auto" for the base of the package if it is measured to help, "none" for nothing. None for the
-        setting `training.init_from`.
+        "auto" for the base of the package if it is measured to help, "none" for nothing. None for "auto" if
+        only a text is given, and for the setting `training.init_from` otherwise.
       resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
         first step if there is none, with the run's settings; `config` and `run` must be None.
-      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. When training is
-        resumed, all settings of `[sampling]` and some of `[training]` can change. The learning rate is
-        then the same as if the setting had been changed at the beginning.
+      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`, or a dictionary. When
+        training is resumed, all settings of `[sampling]` and some of `[training]` can change. The learning
+        rate is then the same as if the setting had been changed at the beginning.
       callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
         See `minigpt.training.loop` for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
@@ -74,6 +78,8 @@ def train(
     return pipeline.train(
         config,
         run,
+        text=text,
+        minutes=minutes,
         base=base,
         resume_from=resume_from,
         overrides=overrides,
@@ -88,7 +94,7 @@ def train(
 
 def resume(
     run: Run | str | Path,
-    changes: Sequence[str] = (),
+    changes: Overrides = (),
     *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     command: str | None = None,
@@ -99,7 +105,6 @@ def resume(
     Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments. `run` may
     also be a `Run`.
     """
-    check_strings("changes", changes)
     return train(
         resume_from=as_run(run).path,
         overrides=changes,

@@ -1,6 +1,5 @@
 """`minigpt train`: trains a model, or resumes training."""
 
-import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
+from minigpt.runs.layout import check_new_run, check_run, run_name
 
 NEW_RUN = {
     "config": "--config",
@@ -87,7 +87,7 @@ def train(
             return
         from_base = {} if base is None else {"training.init_from": "--base"}
         with naming_options(NEW_RUN | OVERRIDES | from_base):
-            name = _name(config, text or [])
+            name = run_name(config, text or [])
             settings = new_settings(config, text or [], run, overrides or [], base)
             # These import TensorFlow, so a wrong option is reported before.
             if not plan:
@@ -107,7 +107,6 @@ def new_settings(
     """Returns the settings of a new run, with all problems of the options in one error."""
     # Imported here because every command imports this module, and these import NumPy.
     from minigpt.corpus.text_files import TextFiles
-    from minigpt.runs.layout import check_new_run
 
     problems: list[str] = []
     with gathering(problems):
@@ -124,15 +123,7 @@ def new_settings(
     return settings
 
 
-def _name(config: str | None, text: list[str]) -> str:
-    if text and not config:
-        return re.sub(r"[^\w.-]+", "-", Path(text[0]).stem).strip("-") or "text"
-    return Path(config or "default").stem
-
-
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
-    from minigpt.runs.layout import check_run
-
     problems = [
         f"{option}: is only for a new run; --resume {run} has its own"
         for option, value in new_run_options.items()

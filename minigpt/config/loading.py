@@ -25,6 +25,7 @@ from minigpt.storage.files import read_file
 FORMAT = 2
 # A limit for files that are not configurations: they are not read into memory.
 MAX_FILE_BYTES = 1_000_000
+Overrides = Sequence[str] | Mapping[str, Any]
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -39,8 +40,8 @@ def shipped_configs() -> dict[str, Path]:
 
 def load_config(
     source: str | Path | Mapping[str, Any] | None = None,
-    overrides: Sequence[str] = (),
-    text: Sequence[str] = (),
+    overrides: Overrides = (),
+    text: Sequence[str | Path] = (),
 ) -> Config:
     """Reads and checks a configuration.
 
@@ -51,14 +52,15 @@ def load_config(
       source: a path, the name of a shipped configuration, a nested dictionary such as `config_record`
         returns, or None for the default configuration.
       overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text if it is not valid TOML.
-        "none" unsets a setting that may be unset.
+        "none" unsets a setting that may be unset. Or a dictionary, such as
+        `{"training.epochs": 9}` or `{"training": {"epochs": 9}}`.
       text: paths for `data.paths`. They select `data.source = "files"`, unless the source already
         takes paths.
     Raises:
       UserError: with one line for each problem.
-      TypeError: `overrides` is not a sequence of strings.
+      TypeError: `overrides` is not a sequence of strings or a dictionary.
     """
-    check_strings("overrides", overrides)
+    overrides = as_strings(overrides)
     check_strings("text", text)
     origin, raw = _read(source)
     sections: dict[str, Any] = {name: {} for name in SECTIONS} | dict(raw)
@@ -75,7 +77,7 @@ def load_config(
         with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
         if sections["data"].get("source") not in with_paths:
             select_variant(sections, "data", "files")
-        sections["data"]["paths"] = list(text)
+        sections["data"]["paths"] = list(map(str, text))
     problems: list[str] = []
     overridden = _apply_overrides(sections, overrides, problems)
     try:
@@ -88,9 +90,9 @@ def load_config(
 
 
 def load_new_config(
-    source: str | Path | None,
-    overrides: Sequence[str],
-    text: Sequence[str],
+    source: str | Path | Mapping[str, Any] | None,
+    overrides: Overrides,
+    text: Sequence[str | Path],
     base: str | Path | None = None,
 ) -> Config:
     """Reads the configuration of a new run, as `load_config`.
@@ -100,28 +102,41 @@ def load_new_config(
     """
     overrides = with_base(overrides, base)
     is_given = any(override.startswith("training.init_from") for override in overrides)
-    if text and not source and not is_given:
+    if text and source is None and not is_given:
         overrides = [*overrides, "training.init_from=auto"]
-    is_chosen = text or (is_given and str(base) != UNSET)
-    return load_config(source or (None if is_chosen else "default"), overrides, text)
+    if source is None and not text and not (is_given and str(base) != UNSET):
+        source = "default"
+    return load_config(source, overrides, text)
 
 
-def with_base(overrides: Sequence[str], base: str | Path | None) -> Sequence[str]:
-    """Returns overrides that also set `training.init_from` to a base, unless it is None."""
+def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[str]:
+    """Returns overrides as `"SECTION.KEY=VALUE"` strings, with a time limit unless it is None.
+
+    Raises:
+      TypeError: they are no sequence of strings, and no dictionary.
+    """
+    if isinstance(overrides, Mapping):
+        values: dict[str, Any] = {}
+        for key, value in overrides.items():
+            nested = value if isinstance(value, Mapping) else {"": value}
+            values |= {f"{key}.{name}".rstrip("."): each for name, each in nested.items()}
+        overrides = [
+            f"{key}={json.dumps(UNSET if value is None else value, ensure_ascii=False, default=str)}"
+            for key, value in values.items()
+        ]
     check_strings("overrides", overrides)
+    return overrides if minutes is None else [*overrides, f"training.max_minutes={minutes}"]
+
+
+def with_base(overrides: Overrides, base: str | Path | None) -> Sequence[str]:
+    """Returns overrides that also set `training.init_from` to a base, unless it is None."""
+    overrides = as_strings(overrides)
     if base is None:
         return overrides
     if any(override.startswith("training.init_from") for override in overrides):
         problem = "training.init_from is set, too; should be given once"
         raise UserError(ArgumentProblem("base", base, problem))
     return [*overrides, f"training.init_from={json.dumps(str(base))}"]
-
-
-def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
-    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
-    if sections["data"].get("source") not in with_paths:
-        select_variant(sections, "data", "files")
-    sections["data"]["paths"] = list(paths)
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
@@ -138,7 +153,10 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))
     # RecursionError: deeply nested brackets.
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from None
+        hint = (
+            "" if path.suffix == ".toml" else f"; to learn a text: text={str(source)!r} or --text"
+        )
+        raise UserError(f"{path}: not valid TOML: {error}{hint}") from None
     except OSError as error:
         names = ", ".join(shipped_configs())
         message = f"{error.strerror or error}; should be a TOML file or one of: {names}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config
+from minigpt.config.loading import Overrides, as_strings
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
@@ -42,8 +43,10 @@ def plan(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    text: str | Path | Sequence[str | Path] = (),
+    minutes: float | None = None,
     base: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     name: str | None = None,
 ) -> Plan:
     """Says what `train` with the same arguments would train, and estimates its memory and its time.
@@ -53,12 +56,13 @@ def plan(
     written.
 
     Args:
-      config, run, base, overrides, name: as for `train`.
+      config, run, text, minutes, base, overrides, name: as for `train`.
     Raises:
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C.
     """
-    start = new_training(config, overrides, run, name, base=base)
+    overrides = as_strings(overrides, minutes)
+    start = new_training(config, overrides, run, name, base=base, text=text)
     stop_if_interrupted()
     device = Strategy().set_up(start.config.training)
     corpus = start.open_corpus()

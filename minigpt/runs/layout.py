@@ -15,7 +15,7 @@ Imports little: `minigpt sample` begins with it.
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,15 @@ def check_new_run(path: Path, argument: str = "run") -> None:
     if problem:
         problem += "; expected a new or empty directory"
         raise UserError(ArgumentProblem(argument, path, problem))
+
+
+def run_name(config: Any, text: Sequence[Any]) -> str:
+    """Returns the name of a new run: that of its first text, or of its configuration."""
+    if text and config is None:
+        return re.sub(r"[^\w.-]+", "-", Path(text[0]).stem).strip("-") or "text"
+    if isinstance(config, str | Path):
+        return Path(config).stem
+    return "default" if config is None else "run"
 
 
 def new_run_path(name: str, folder: Path = Path("runs")) -> Path:

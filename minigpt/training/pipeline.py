@@ -16,6 +16,7 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config, DialoguesConfig
+from minigpt.config.loading import Overrides, as_strings
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError, as_path
@@ -46,9 +47,11 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
+    text: str | Path | Sequence[str | Path] = (),
+    minutes: float | None = None,
     base: str | Path | None = None,
     resume_from: str | Path | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
     command: str = "minigpt",
@@ -63,7 +66,9 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    _check_arguments(resume_from, callbacks, names_new_run=(config, run, base) != (None,) * 3)
+    names_new_run = bool(text) or (config, run, base) != (None,) * 3
+    _check_arguments(resume_from, callbacks, names_new_run)
+    overrides = as_strings(overrides, minutes)
     strategy = strategy or Strategy()
     is_first = strategy.is_first
     # Only the first of several processes prints.
@@ -72,7 +77,7 @@ def train(
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console, indent=2)))
         start = (
-            new_training(config, overrides, run, name, is_first, strategy.is_alone, base)
+            new_training(config, overrides, run, name, is_first, strategy.is_alone, base, text)
             if resume_from is None
             else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
         )
@@ -240,5 +245,7 @@ def _check_arguments(
     if resume_from is not None:
         as_path("resume_from", resume_from)
         if names_new_run:
-            message = "cannot be combined with `config`, `run` or `base`; the run has its own"
+            message = (
+                "cannot be combined with `config`, `text`, `run` or `base`; the run has its own"
+            )
             raise UserError(ArgumentProblem("resume_from", resume_from, message))

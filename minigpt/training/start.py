@@ -22,7 +22,7 @@ from minigpt.config.complete import (
     complete,
     settings_to_choose,
 )
-from minigpt.config.loading import FORMAT, load_new_config, with_base
+from minigpt.config.loading import FORMAT, Overrides, check_strings, load_new_config
 from minigpt.corpus.sources import Text, read_text
 from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
@@ -43,6 +43,7 @@ from minigpt.runs.layout import (
     remove_epoch_files,
     remove_later_snapshots,
     run_error,
+    run_name,
 )
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
@@ -148,12 +149,13 @@ class Start:
 
 def new_training(
     config: Config | Mapping[str, Any] | str | Path | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     run: str | Path | None,
     name: str | None,
     is_first: bool = True,
     is_alone: bool = True,
     base: str | Path | None = None,
+    text: str | Path | Sequence[str | Path] = (),
 ) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
@@ -166,20 +168,20 @@ def new_training(
     """
     if not isinstance(base, str | Path | None):
         raise TypeError(f"`base` must be a path or the name of a base. Received: {base!r}")
-    name = name if config is not None or name is not None else "default"
-    overrides = with_base(overrides, base)
-    config = load_new_config(None, overrides, ()) if config is None else config
-    if not isinstance(config, Config | Mapping | str | Path):
+    if not isinstance(config, Config | Mapping | str | Path | None):
         raise TypeError(
             "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
             f"Received: {config!r}"
         )
     if not isinstance(name, str | None):
         raise TypeError(f"`name` must be a string. Received: {name!r}")
-    name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
-    if isinstance(config, Config) and overrides:
+    paths = [text] if isinstance(text, str | Path) else text
+    check_strings("text", paths)
+    name = name or run_name(config, paths)
+    if isinstance(config, Config) and (overrides or base is not None or paths):
         config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
-    config = config if isinstance(config, Config) else load_config(config, overrides)
+    if not isinstance(config, Config):
+        config = load_new_config(config, overrides, paths, base)
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.cli.train import _name, new_settings
+from minigpt.cli.train import new_settings
 from minigpt.corpus.token_store import open_corpus
+from minigpt.runs.layout import run_name
 from minigpt.training.messages import WORDS, words
 from minigpt.training.start import config_for_text
 from tests.cli.running import SMALL, called, minigpt, refused, started
@@ -69,7 +70,7 @@ def test_the_words_are_explained_once(trained):
 
 
 def test_the_name_of_a_run():
-    assert _name(None, ["b c.txt"]) == "b-c"
+    assert run_name(None, ["b c.txt"]) == "b-c"
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):

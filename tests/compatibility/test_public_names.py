@@ -32,7 +32,7 @@ ARGUMENTS = {
     "load_config": "source overrides text",
     "resume": "run changes command console",
     "sweep": "values config output text",
-    "train": "config run name command console",
+    "train": "config run text minutes base name command console",
 }
 
 

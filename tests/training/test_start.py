@@ -5,13 +5,16 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+import minigpt
 from minigpt.config import Config, dump_config, load_config
 from minigpt.config.complete import REFERENCE_SPEED, TextSize, complete, settings_to_choose
+from minigpt.config.loading import as_strings, load_new_config
 from minigpt.config.training import TrainingConfig
 from minigpt.corpus.batches import check_fills_batch
 from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
 from minigpt.training import start, strategy
-from minigpt.training.start import complete_settings, config_for_text
+from minigpt.training.start import complete_settings, config_for_text, new_training
 from tests.config.fitting import passes_of, steps_of
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
@@ -82,6 +85,27 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config("default", ["model.embed_dim=48"], text=[path]),
     ):
         assert complete_settings(config)[0].config == expected
+
+
+def test_python_takes_a_text_and_minutes_as_the_command_does(tmp_path):
+    path, given = text_of(5_000, tmp_path), {"model": {"embed_dim": 48}, "training.epochs": 3}
+    command = ["model.embed_dim=48", "training.epochs=3", "training.max_minutes=2"]
+    expected = complete_settings(load_new_config(None, command, [path]))[0].config
+    arguments = {"overrides": given, "minutes": 2}
+    for text in (path, Path(path), [path]):
+        assert minigpt.plan(text=text, **arguments).as_dict()["model"]["embed_dim"] == 48
+    begun = new_training(None, as_strings(given, 2), None, None, text=path)
+    assert (begun.config, begun.name) == (expected, "book")
+    assert new_training({"data": {"source": "files"}}, [], None, None, text=path).name == "run"
+    assert as_strings({"training.max_minutes": None}) == ['training.max_minutes="none"']
+
+
+def test_a_text_in_place_of_a_configuration(tmp_path):
+    path = text_of(500, tmp_path)
+    with pytest.raises(UserError, match=f"not valid TOML: .*text='{path}' or --text"):
+        minigpt.train(path)
+    with pytest.raises(UserError, match="resume_from = .* cannot be combined with .*`text`"):
+        minigpt.train(text=path, resume_from="runs/a")
 
 
 def test_a_complete_configuration_reads_no_text(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from minigpt.config import SamplingConfig
 from minigpt.config.sampling import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import Decoder
@@ -110,6 +111,12 @@ class TextToText(TextModule):
         settings = SamplingSettings(temperature=temperature, top_k=top_k, top_p=top_p).as_tensors()
         seeds = tf.repeat(seed, prompt_ids.nrows())
         return self._drawn(prompt_ids, max_new_tokens, settings, seeds, tf.zeros([0], tf.int32))
+
+    @_graph(_spec("prompt", tf.string, 1))
+    def generate(self, prompt):  # type: ignore[no-untyped-def]
+        """Returns {"text": string[B]}: `serve` with the default settings of `[sampling]` and the seed 0."""
+        defaults = SamplingConfig()
+        return self.serve(prompt, *(getattr(defaults, name, 0) for name in _SERVED[1:]))
 
     @_graph(*_ALL)
     def sample(self, prompt, max_new_tokens, *others):  # type: ignore[no-untyped-def]

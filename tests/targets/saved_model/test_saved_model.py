@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.app import export_run
-from minigpt.config import GPTConfig
+from minigpt.config import GPTConfig, SamplingConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.targets.saved_model.modules import build_text_module
@@ -71,6 +71,14 @@ def test_answers_in_a_fresh_process_as_sample_does(saved_model, opened, tmp_path
         check=True,
     ).stdout
     assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
+
+
+def test_a_prompt_is_enough(saved_model, opened):
+    loaded = tf.saved_model.load(str(saved_model))
+    texts = loaded.generate(PROMPTS)["text"].numpy()
+    settings = SamplingConfig()
+    expected = opened.generate(PROMPTS, settings.max_new_tokens, seed=0)
+    assert [text.decode() for text in texts] == expected
 
 
 def test_greedy_text_is_that_of_temperature_0(opened, served):
