@@ -1,5 +1,6 @@
 """What training starts from, a base, a run or nothing; and how it goes on from a model that exists."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,24 @@ def base_helps(base: float, ngram: float) -> bool:
     learned better from the base, German sentences of 20 KB, with 4.8 and 2.1, from nothing.
     """
     return base < 1.9 * ngram
+
+
+# What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
+# samples in docs/data.md.
+_EXPECTED = [
+    (15_000, "English sentences with words of your text", "rows of letters"),
+    (50_000, "English sentences with names and words of your text", "invented words"),
+    (300_000, "sentences in the manner of your text, not its facts", "invented words"),
+    (1_500_000, "sentences in the manner of your text, not its facts", "words, and few sentences"),
+    (math.inf, "sentences in the manner of your text, not its facts", "sentences without sense"),
+]
+
+
+def what_to_expect(size: int, from_base: bool) -> str:
+    """Returns a line that says what a model will write after training on a text of `size` bytes."""
+    of_base, of_nothing = next(words for limit, *words in _EXPECTED if size < limit)
+    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{max(1, round(size / 1000)):,} KB"
+    return f"{amount} of text: expect {of_base if from_base else of_nothing}."
 
 
 def settings_for(

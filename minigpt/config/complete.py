@@ -76,7 +76,8 @@ class Completed:
       config: the settings.
       origins: name of a setting, such as "training.epochs" → "given", "chosen for 20,000 bytes of text" or
         "of the run runs/a". One that is left out has its default.
-      beginning: a line that says what training starts from, and why; "" if that was not a question.
+      beginning: lines that say what training starts from, and why, and what to expect; "" if nothing is
+        known.
       bits: bits per byte, before training, of the model that training could start from, and of a 7-gram of
         the text itself; None if they were not measured.
     """
@@ -95,7 +96,7 @@ class Completed:
                 shown = str(value).lower() if isinstance(value, bool | None) else repr(value)
                 lines[name.split(".")[0]].append(f"{name} = {shown}")
         chosen = [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
-        return [self.beginning, *chosen] if self.beginning else chosen
+        return [*self.beginning.splitlines(), *chosen]
 
 
 def settings_to_choose(config: Config, source: Config | None = None) -> set[str]:

@@ -14,7 +14,7 @@ from minigpt.config import (
     TrainingConfig,
     load_config,
 )
-from minigpt.config.beginning import AUTO, base_helps, why_from_nothing
+from minigpt.config.beginning import AUTO, base_helps, what_to_expect, why_from_nothing
 from minigpt.config.complete import (
     REFERENCE_SPEED,
     Completed,
@@ -263,6 +263,8 @@ def complete_settings(
     if is_auto and size:
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
+    if text and data.source in ("files", "datasets") and (source is None or name in bases()):
+        line = f"{line}\n{what_to_expect(text.size.bytes, source is not None)}".lstrip()
     return replace(completed, beginning=line, bits=bits), text
 
 

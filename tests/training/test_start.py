@@ -104,7 +104,7 @@ def test_a_text_in_place_of_a_configuration(tmp_path):
     path = text_of(500, tmp_path)
     with pytest.raises(UserError, match=f"not valid TOML: .*text='{path}' or --text"):
         minigpt.train(path)
-    with pytest.raises(UserError, match="resume_from = .* cannot be combined with .*`text`"):
+    with pytest.raises(UserError, match=r"resume_from = .* cannot be combined with .*`text`"):
         minigpt.train(text=path, resume_from="runs/a")
 
 
