@@ -28,7 +28,13 @@ SCRIPTS = Path(__file__).resolve().parent
 PACKAGES = ("tensorflow", "keras", "torch", "transformers", "tokenizers", "xllamacpp")
 TIMEOUT_SECONDS = 3600
 # Variables that name a text, which some cases need.
-TEXTS = {"shakespeare": "MINIGPT_SHAKESPEARE", "imdb": "MINIGPT_IMDB"}
+TEXTS = {
+    "shakespeare": "MINIGPT_SHAKESPEARE",
+    "imdb": "MINIGPT_IMDB",
+    # A text of one's own, and build/base/train.jsonl of scripts/make_base.py.
+    "text": "MINIGPT_TEXT",
+    "base_texts": "MINIGPT_BASE_TEXTS",
+}
 
 
 @dataclass

@@ -56,7 +56,13 @@ def build_cases(quick: bool, texts: Mapping[str, str]) -> list[Case]:
       quick: makes each as short as possible, to show that it runs; the figures are not meaningful.
       texts: the paths of texts, by the name that `Case.needs` has.
     """
-    return [*_quality(quick, texts), *_training(quick), *_sampling(quick), *_engine(quick)]
+    return [
+        *_quality(quick, texts),
+        *_own_text(quick, texts),
+        *_training(quick),
+        *_sampling(quick),
+        *_engine(quick),
+    ]
 
 
 def _quality(quick: bool, texts: Mapping[str, str]) -> list[Case]:
@@ -85,6 +91,30 @@ def _quality(quick: bool, texts: Mapping[str, str]) -> list[Case]:
             rounds=1,
             reaches="nats/word",
             needs="imdb",
+        ),
+    ]
+
+
+def _own_text(quick: bool, texts: Mapping[str, str]) -> list[Case]:
+    text = {"path": texts.get("text"), "minutes": 0.2 if quick else 3}
+    return [
+        Case(
+            "own-text",
+            "bits/byte",
+            Measurement("own_text:trained", {**text, "base": "auto"}),
+            {"from nothing": Measurement("own_text:trained", {**text, "base": "none"})},
+            0.99,
+            less_is_better=True,
+            rounds=1,
+            needs="text",
+        ),
+        Case(
+            "own-samples",
+            "of 40",
+            Measurement("own_text:own_samples", {**text, "base_texts": texts.get("base_texts")}),
+            {},
+            rounds=1,
+            needs="base_texts",
         ),
     ]
 
