@@ -48,10 +48,11 @@ def write(tab: Tab, prompt: str, **settings: Any) -> str:
 
 
 def controls(tab: Tab) -> list[str]:
-    """The links, buttons, fields and summaries that a reader sees; not the tokens of texts."""
+    """The links, buttons, fields and summaries that a reader sees; not tokens and their alternatives."""
     return tab.evaluate(
         """() => Array.from(document.querySelectorAll("a[href], button, input, select, textarea, summary"))
-          .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.matches(".skip"))
+          .filter((e) => !e.matches(".skip, .alternative"))
+          .filter((e) => e.checkVisibility({ visibilityProperty: true }))
           .map((e) => `${e.localName} ${e.id} ${e.textContent}`)"""
     )
 

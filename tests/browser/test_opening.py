@@ -94,6 +94,10 @@ def test_a_reader_finds_at_most_20_controls(kind, width, open_page, request, tmp
         tab.click("#at-once")
     tab.wait_for(WRITTEN)
     assert 5 < len(controls(tab)) <= MOST_CONTROLS, controls(tab)
+    if kind != "dialogues":
+        tab.evaluate("() => document.querySelector('#text-tokens .token').click()")
+        assert "button look-inside Look inside" in controls(tab)
+        assert len(controls(tab)) <= MOST_CONTROLS, controls(tab)
     assert overflow(tab) == []
 
 

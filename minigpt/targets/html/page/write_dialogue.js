@@ -51,7 +51,7 @@ class Dialogue extends Writer {
       makeButton({ id: "new-dialogue" }, () => this.back(null, ""), "New dialogue"),
     ];
     byId("typing").after(...this.buttons);
-    byId("more-actions").append(byId("copy"), makeButton({ id: "save-dialogue" }, () => this.save(), "Save dialogue"));
+    byId("copy").after(makeButton({ id: "save-dialogue" }, () => this.save(), "Save dialogue"));
     this.prompt.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.ctrlKey || event.metaKey || event.isComposing) return;
       event.preventDefault();
