@@ -258,7 +258,7 @@ def opened_without_xla(tiny_run: minigpt.Run) -> minigpt.TextModel:
 @pytest.fixture(scope="session")
 def signatures(saved_model: Path) -> Any:
     """Those of the SavedModel of `tiny_run`."""
-    import tensorflow_text  # noqa: F401 - registers the tokenizer's operations, as docs/guide.md says
+    import tensorflow_text  # noqa: F401 - registers the tokenizer's operations, as docs/sharing.md says
 
     return tf.saved_model.load(str(saved_model)).signatures
 

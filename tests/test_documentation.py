@@ -45,6 +45,26 @@ def test_links_resolve(page):
     assert [(path, a) for path, a in links if a and a not in anchors[path]] == []
 
 
+# Sections of the guide when it was one page.
+FORMER = """
+words install without-tensorflow in-a-container train your-own-text plans
+configurations-and-settings sample how-the-next-token-is-chosen texts-of-a-given-form sweeps
+the-run-directory list-runs resume evaluate-and-tokenize memorization
+gpt-2-and-qwen3-import-fine-tune-export translate the-report the-doctor tensorboard
+the-portable-file the-page the-server the-exported-model
+"""
+
+
+def test_former_sections_of_the_guide_lead_to_their_pages():
+    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    found = re.findall(r'<a id="([\w-]+)"></a>\[.*?\]\(([\w-]+\.md)(?:#([\w-]+))?\)', text)
+    assert sorted(former for former, *_ in found) == sorted(FORMER.split())
+    for former, page, anchor in found:
+        # Without an anchor, the title of the page is the former section.
+        named = anchor or anchors_of(ROOT / "docs" / page)[0]
+        assert named == former and former in anchors_of(ROOT / "docs" / page)
+
+
 def anchors_of(page: Path) -> list[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -173,7 +193,7 @@ def names_in_table(page: str, heading: str) -> list[str]:
 
 def test_sampling_settings_in_documents_are_those_of_the_table():
     options = set(names_of_options([s for s in SETTINGS if s.role != "training"]).values())
-    listed = names_in_table("guide.md", "## How the next token is chosen")
+    listed = names_in_table("sampling.md", "## How the next token is chosen")
     # The length of a text does not choose a token.
     assert options - {"--max-new-tokens"} == set(listed) & options
     completion = names_in_table("server.md", "## Fields of a completion")

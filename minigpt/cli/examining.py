@@ -51,7 +51,7 @@ def evaluate(
 ) -> None:
     """Score a model on its validation text, or on other text.
 
-    Lower scores are better. docs/guide.md, Words, explains loss, nats, perplexity and bits per byte.
+    Lower scores are better. docs/words.md explains loss, nats, perplexity and bits per byte.
     """
     scores = minigpt.evaluate_run(minigpt.Run(run), text, stride=stride)
     if as_json:

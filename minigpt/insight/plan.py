@@ -19,7 +19,7 @@ from minigpt.training.strategy import Strategy, enough_memory, probe_speed, trai
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a training run; docs/guide.md, "Plans", describes the values.
+    """The plan of a training run; docs/training.md, "Plans", describes the values.
 
     Attributes:
       values: what would be trained, as JSON values: text, tokens, model, training, parameters, origins,

@@ -19,7 +19,7 @@ from minigpt.training.stopping import last_checkpoint
 from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
-# What the figures mean; docs/guide.md has the same words, and more.
+# What the figures mean; docs/words.md has the same words, and more.
 WORDS = """\
 The words in these lines (more of them: {guide}):
   token            a piece of text; the model predicts one after the other
@@ -45,7 +45,7 @@ def words() -> str:
         urls = metadata.metadata("minigpt-keras").get_all("Project-URL") or []
     known = (u.removeprefix("Repository, ") for u in urls if "Repo" in u and "/OWNER/" not in u)
     address = next(known, None)
-    guide = f"{address}/blob/main/docs/guide.md#words" if address else "docs/guide.md, Words"
+    guide = f"{address}/blob/main/docs/words.md" if address else "docs/words.md"
     return WORDS.format(guide=guide)
 
 

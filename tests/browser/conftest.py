@@ -119,9 +119,10 @@ def tabs() -> Iterator[dict[str, Tab]]:
 
 @pytest.fixture
 def usual(browser: Browser, tabs: dict[str, Tab], reports: dict[str, Path]) -> Tab:
-    """The usual report, as the test before has left it."""
+    """The usual report, its sections open, as the test before has left it."""
     if browser.name not in tabs:
         tabs[browser.name] = drawn(browser.open(reports["usual"]))
+        tabs[browser.name].open_parts()
     return tabs[browser.name]
 
 

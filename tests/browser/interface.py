@@ -47,6 +47,16 @@ def write(tab: Tab, prompt: str, **settings: Any) -> str:
     return text_of_tokens(tab)
 
 
+def controls(tab: Tab) -> list[str]:
+    """The links, buttons, fields and summaries that a reader sees; not tokens and their alternatives."""
+    return tab.evaluate(
+        """() => Array.from(document.querySelectorAll("a[href], button, input, select, textarea, summary"))
+          .filter((e) => !e.matches(".skip, .alternative"))
+          .filter((e) => e.checkVisibility({ visibilityProperty: true }))
+          .map((e) => `${e.localName} ${e.id} ${e.textContent}`)"""
+    )
+
+
 def text_of_tokens(tab: Tab) -> str:
     return tab.text("#text-tokens")
 

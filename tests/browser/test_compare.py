@@ -29,7 +29,7 @@ def opened(open_page, gpt):
     set_value(tab, "prompt", "Béla sat")
     set_value(tab, "seed", 7)
     tab.wait_for("() => !document.getElementById('compare').hidden")
-    tab.evaluate("() => { document.getElementById('compare').open = true; }")
+    tab.evaluate("() => { document.getElementById('more').open = true; }")
     return tab
 
 

@@ -109,6 +109,7 @@ def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
 
 
 def test_learning_can_be_stopped(tab, gpt):
+    tab.open_parts()
     set_value(tab, "learn-text", tiny_text(60))
     set_value(tab, "learn-steps", 10**6)
     tab.evaluate("() => document.getElementById('learn-start').focus()")

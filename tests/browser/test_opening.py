@@ -1,10 +1,21 @@
 """What a reader finds when the page is opened: what it contains, and the text of a link."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.browser.interface import WRITTEN, set_value, text_of_tokens, write
+from minigpt.targets.html import file_page
+from minigpt.targets.html.model_page import write_page as write_page_with
+from tests.browser.accessibility import overflow
+from tests.browser.interface import (
+    WRITTEN,
+    controls,
+    set_value,
+    text_of_tokens,
+    wait_until_ready,
+    write,
+)
 from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
@@ -14,24 +25,80 @@ def opening(tab) -> str:
     return tab.text("h1")
 
 
-def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
-    run = write_run(tmp_path / "book-1", gpt.built)
+def page_of(built, folder: Path, **baselines: float) -> Path:
+    """A run of the bundled stories, 1.250 bits per byte after 267 seconds."""
+    run = write_run(folder / "book-1", built)
     metrics = run.metrics_file.read_text()
     run.metrics_file.write_text(metrics.replace('"seconds": 13.0', '"seconds": 267.1'))
-    baselines = {"ngram_bits_per_byte": 1.75, "ppmd_bits_per_byte": 1.9}
     (run.path / "analysis.json").write_text(json.dumps({"baselines": baselines}))
-    tab = open_page(write_page(run))
+    return write_page(run)
+
+
+def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
+    """Above the prompt in two sentences; name, size and score are in About."""
+    baselines = {"ngram_bits_per_byte": 1.75, "ppmd_bits_per_byte": 1.9}
+    tab = open_page(page_of(gpt.built, tmp_path, **baselines))
     assert opening(tab) == "This page contains a language model. It learned to write in 4 minutes."
-    parameters = sum(weight.size for weight in gpt.built.weights)
-    assert tab.evaluate(
-        "() => Array.from(document.querySelectorAll('#facts-line > *'), (fact) => fact.textContent)"
-    ) == [
-        "book-1",
-        "Text: short stories generated from templates; tiny.txt, 90% for training; 20 kB",
-        f"{parameters:,} parameters",
-        "1.250 bits per byte on held-out text; the best baseline, 7-grams of tokens, has 1.750",
-        "It continues your text. Nothing is sent anywhere.",
-    ]
+    trained = "Trained on short stories generated from templates. It continues your text."
+    assert tab.text("#facts-line") == f"{trained} Nothing is sent anywhere."
+    facts = tab.evaluate(
+        """() => Object.fromEntries(Array.from(document.querySelectorAll("#about-body .facts > div"),
+          (fact) => Array.from(fact.children, (part) => part.textContent)))"""
+    )
+    assert facts["Name"] == "book-1" and facts["Size of the text"].startswith("20,000 bytes")
+    assert facts["Score"] == (
+        "1.250 bits per byte on held-out text; the best baseline, 7-grams of tokens, has 1.750"
+    )
+
+
+@pytest.mark.parametrize(
+    "baselines",
+    [
+        {"ngram_bits_per_byte": 1.2},
+        {"ngram_bits_per_byte": 1.3, "byte_ngram_bits_per_byte": 1.2},
+        {},
+    ],
+)
+def test_a_model_that_does_not_beat_the_ngram_has_not_learned_to_write(
+    baselines, open_page, gpt, tmp_path
+):
+    tab = open_page(page_of(gpt.built, tmp_path, **baselines))
+    assert opening(tab) == "This page contains a language model."
+
+
+MOST_CONTROLS = 20
+PROMPTS = ("Ana sat", "Béla sat", "On the hill")
+
+
+@pytest.mark.parametrize("kind", ["gpt", "pairs", "dialogues", "base"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_reader_finds_at_most_20_controls(kind, width, open_page, request, tmp_path, monkeypatch):
+    """With everything that a page can have: three prompts, states of training, the training text."""
+    page = tmp_path / "page.html"
+    if kind == "base":
+        gpt = request.getfixturevalue("gpt")
+        gpt.portable()
+        base = gpt.page.with_suffix(".gguf")
+        monkeypatch.setattr(file_page, "bases", lambda: {"english": base})
+        file_page.write_file_page(base, page)
+    else:
+        built = request.getfixturevalue(kind).built
+        options = {} if kind == "pairs" else {"sampling": {"max_new_tokens": 90, "top_k": 0}}
+        run = write_run(tmp_path / "all", built, kept_epochs=2, prompts=PROMPTS, **options)
+        write_page_with(run, page, text=None if kind == "pairs" else "Ana sat on the hill.")
+    tab = open_page(page, width=width, motion=True)
+    wait_until_ready(tab)
+    if kind != "pairs":
+        tab.wait_for("() => !document.getElementById('typing').hidden")
+        assert len(controls(tab)) <= MOST_CONTROLS, controls(tab)
+        tab.click("#at-once")
+    tab.wait_for(WRITTEN)
+    assert 5 < len(controls(tab)) <= MOST_CONTROLS, controls(tab)
+    if kind != "dialogues":
+        tab.evaluate("() => document.querySelector('#text-tokens .token').click()")
+        assert "button look-inside Look inside" in controls(tab)
+        assert len(controls(tab)) <= MOST_CONTROLS, controls(tab)
+    assert overflow(tab) == []
 
 
 FIELDS = """() => ["prompt", "length", "temperature", "top-k", "seed"].map((id) =>
@@ -84,6 +151,7 @@ def test_it_opens_with_a_text_at_a_pace_that_can_be_read(open_page, gpt, tmp_pat
     tab.evaluate("() => new Promise((resolve) => setTimeout(resolve, 200))")
     assert tab.evaluate(COUNT) == count < len(expected.tokens)
     # Each step shows how its token was chosen.
+    tab.click("#more summary")
     tab.click("#step")
     assert tab.evaluate(COUNT) == count + 1
     assert tab.text("#panel-heading") == f"Token {count + 1}"

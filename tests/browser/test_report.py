@@ -24,15 +24,38 @@ def test_the_first_screen(reports, open_page):
     bottom = "() => document.querySelector('#overview').getBoundingClientRect().bottom"
     assert tab.evaluate(bottom) < 800
     names = texts_of(tab, "#nav a")
-    assert names == texts_of(tab, "main > section > h2") and len(names) == 11
+    assert names == texts_of(tab, "main h2") and len(names) == 11
     top = "() => document.querySelector('#nav').getBoundingClientRect().top"
     tab.evaluate("() => scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
-    tab.wait_for(f"() => scrollY > 1000 && Math.abs(({top})()) < 1")
+    tab.wait_for(f"() => scrollY > 600 && Math.abs(({top})()) < 1")
     # What a link leads to is below the list.
     tab.evaluate("() => document.querySelector('#nav a[href=\"#samples\"]').click()")
     heading = "document.querySelector('#samples h2').getBoundingClientRect()"
     list_end = "document.querySelector('.sections').getBoundingClientRect().bottom"
     tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
+
+
+OPEN = """() => Array.from(document.querySelectorAll("main > section"))
+  .filter((part) => !part.querySelector(":scope > details:not([open])")).map((part) => part.id)"""
+FIRST = ["overview", "verdicts", "samples", "memorization"]
+
+
+def test_what_is_folded_is_found(reports, open_page):
+    """By a search for words, by the list of sections, by an address, and on paper."""
+    address = reports["usual"].absolute().as_uri()
+    tab = drawn(open_page(reports["usual"]))
+    assert tab.evaluate(OPEN) == FIRST
+    tab.click("#nav a[href='#losses']")
+    tab.wait_for("() => document.querySelector('#losses .plot-area svg')?.checkVisibility()")
+    assert tab.evaluate(OPEN) == [*FIRST, "losses"]
+    linked = open_page(f"{address}#breakdown")
+    assert linked.evaluate(OPEN) == [*FIRST, "breakdown"]
+    linked.page.emulate_media(media="print")
+    assert linked.evaluate("() => document.querySelector('#settings table').checkVisibility()")
+    # A search cannot be typed by a program. The words of an address are found as those of a search.
+    found = open_page(f"{address}#:~:text=training.schedule")
+    found.wait_for("() => document.getElementById('other-settings').open")
+    assert found.evaluate(OPEN) == [*FIRST, "settings"]
 
 
 @pytest.mark.both

@@ -70,10 +70,9 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     tab = open_page(training.path / REPORT_FILE)
     assert status(tab).startswith("Training is running: this page reloads itself every 2 s")
     assert "step 120 of 1,000 (12%)" in tab.text("#facts-line")
+    tab.click("#losses-fold-title")
     tab.click("#axis-seconds")
     tab.click("#numbers-title")
-    # The table is filled after the click.
-    tab.wait_for("() => document.getElementById('numbers').clientHeight > 100")
     place = tab.evaluate(
         """() => {
           const select = document.getElementById("epoch-before");
@@ -92,7 +91,8 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     chosen = read(
         tab,
         """() => [document.getElementById("axis-seconds").checked,
-          document.getElementById("numbers").open, document.getElementById("epoch-before").value,
+          document.getElementById("numbers").checkVisibility(),
+          document.getElementById("epoch-before").value,
           document.getElementById("epoch-after").value]""",
     )
     assert chosen == [True, True, "2", "6"]

@@ -87,7 +87,7 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     )
     # All of it is there: name, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
-    title = tab.text("#title")
+    title = tab.text("#about-body dd")
     assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")

@@ -5,6 +5,9 @@ import gzip
 import pytest
 
 import minigpt
+from minigpt.runs.records import append_lines
+from minigpt.targets.gguf.run_file import write_run_file
+from tests.browser import runs
 from tests.browser.interface import set_value, wait_until_ready
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.models import GPT_SHAPES, build
@@ -55,6 +58,14 @@ def test_every_state_writes_as_its_file(open_page, gpt, states):
     tab.evaluate("() => [...document.querySelectorAll('.learned [data-step]')].at(-1).focus()")
     token = tab.text(".learned-token")
     assert "By step: 20: " in token and ", 60: " in token
+    # The legend has the color of each state.
+    colors = """() => Object.fromEntries(Array.from(document.querySelectorAll("SELECTOR"), (node) =>
+      [node.dataset.step, getComputedStyle(node).backgroundColor]))"""
+    legend = tab.evaluate(colors.replace("SELECTOR", "#replay .legend .swatch"))
+    assert list(legend) == ["20", "40", "60", ""] and len(set(legend.values())) == 4
+    assert (
+        tab.evaluate(colors.replace("SELECTOR", ".learned [data-step]")).items() <= legend.items()
+    )
 
 
 def test_the_state_that_learned_a_token(open_page, tmp_path):
@@ -80,3 +91,46 @@ def test_the_state_that_learned_a_token(open_page, tmp_path):
     assert {None, 20, 40, 60} == set(learned)
     # Other limits than one half would give other states.
     assert any(0.3 < limit < 0.5 for limit in limits) and any(0.5 < limit < 0.7 for limit in limits)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_training_curve(width, open_page, gpt, tmp_path, monkeypatch):
+    """It begins with the model before its training, and no label is cut off or on another one."""
+    monkeypatch.setattr(runs, "STEPS_PER_EPOCH", 1100)
+    run = write_run(tmp_path / "steps", gpt.built)
+    run.snapshots_folder.mkdir()
+    for step in (0, 1, 3, 1600, 2100):
+        file = run.snapshots_folder / f"step-{step:08}.gguf"
+        write_run_file(run, file, "int8", gpt.built.weights, {"step": step})
+    line = {"epoch": 1, "seconds": 1.0}
+    losses = [(1, 5.0), (2, 4.5), (1100, 3.0), (2200, 2.0)]
+    lines = [{**line, "step": n, "batches": n, "mean_loss": loss} for n, loss in losses]
+    append_lines(run.steps_file, lines)
+    tab = open_page(write_page(run), width=width)
+    tab.wait_for("() => document.querySelector('.snapshot-curve circle') !== null")
+    assert (
+        tab.evaluate("() => document.getElementById('snapshot').getAttribute('aria-valuetext')")
+        == "step 0"
+    )
+    first, *_ = tab.evaluate(
+        """() => Array.from(document.querySelectorAll(".snapshot-curve circle"), (circle) =>
+          ["cx", "cy"].map((name) => Number(circle.getAttribute(name)).toFixed(1)).join())"""
+    )
+    points = "() => document.querySelector('.snapshot-curve polyline').getAttribute('points')"
+    assert tab.evaluate(points).split()[0] == first
+    for chart in (".snapshot-curve svg", ".chart"):
+        problems, labels = tab.evaluate(
+            """(chart) => {
+              const svg = document.querySelector(chart), box = svg.getBoundingClientRect();
+              const texts = Array.from(svg.querySelectorAll("text"), (text) =>
+                [text.textContent, text.getBoundingClientRect()]);
+              const isCut = ([, { left, right }]) => left < box.left || right > box.right;
+              const isOn = (a, b) => Math.max(a.left, b.left) < Math.min(a.right, b.right) &&
+                Math.max(a.top, b.top) < Math.min(a.bottom, b.bottom);
+              const isCovered = ([, a], at) => texts.slice(at + 1).some(([, b]) => isOn(a, b));
+              return [texts.filter(isCut).concat(texts.filter(isCovered)), texts.map(([label]) => label)];
+            }""",
+            chart,
+        )
+        assert problems == []
+        assert chart == ".chart" or {"0", "2,200"} <= set(labels)

@@ -133,7 +133,9 @@ def test_unusual_environment(folder, tmp_path):
 def documented_commands() -> list[str]:
     """The commands in indented blocks of some pages, without the synopsis."""
     root = Path(__file__).resolve().parents[2]
-    pages = [root / "README.md", root / "docs/guide.md", *(root / "docs/coming-from").glob("*.md")]
+    names = ("install", "training", "sampling", "measuring", "sharing", "gpt2-and-qwen3")
+    guide = [root / f"docs/{name}.md" for name in names]
+    pages = [root / "README.md", *guide, *(root / "docs/coming-from").glob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", text, re.MULTILINE)
     return sorted(set(found))

@@ -198,7 +198,7 @@ def test_what_cannot_be_trained_is_said_before_the_first_run(folder, settings, e
 
 
 def test_the_command_of_the_guide(folder, trainer):
-    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs/training.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^    minigpt (sweep .*)$", guide, re.M)
     done = called(*shlex.split(command), "--text", "book.txt", cwd=folder)
     assert done.returncode == 0, done.stderr

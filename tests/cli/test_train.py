@@ -57,14 +57,13 @@ def test_the_closing_commands_work(trained):
 
 
 def test_the_words_are_explained_once(trained):
-    """Every word of the figures is explained, and only in the first run of a folder; the guide has all."""
+    """Every word of the figures is explained, only in the first run of a folder; docs/words.md has all."""
     out = trained[1].stdout
     assert out.count(words()) == 1
     listed = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
     assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(listed)
     assert {"uniform", "unigram", "held out", "tokenizer", "pass"} <= set(listed)
-    guide = Path("docs/guide.md").read_text(encoding="utf-8")
-    table = guide[guide.index("\n## Words") : guide.index("\n## Install")]
+    table = Path("docs/words.md").read_text(encoding="utf-8")
     named = ",".join(re.findall(r"^\| (.*?) \|", table, re.M))
     assert [word for word in listed if word[0] != "[" and word not in named] == []
 

@@ -140,7 +140,7 @@ def test_without_the_library_one_line_names_the_command(monkeypatch):
 
 def test_the_commands_of_the_guide(tiny_run, tmp_path):
     """Its files and its three commands, with a run, and with a portable file alone."""
-    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs/sampling.md").read_text(encoding="utf-8")
     section = guide.split("## Texts of a given form\n")[1].split("\n## ")[0]
     commands = re.findall(r"^    minigpt (.*)$", section, re.M)
     grammar, schema = re.findall(r"```\w*\n(.*?)```", section, re.S)

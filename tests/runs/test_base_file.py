@@ -60,6 +60,13 @@ def test_training_goes_on_from_a_file(tiny_run, tiny_file, tmp_path, without_xla
     before = minigpt.evaluate_run(tiny_run, [str(tiny_file)]).loss
     assert minigpt.evaluate_run(run, [str(tiny_file)]).loss == pytest.approx(before, rel=1e-3)
     assert run.config.training.init_from == str(file)
+    # The state before the first update is the model in the file, rounded.
+    write_run_file(tiny_run, tmp_path / "int8.gguf", "int8")
+    ids = np.array([[1, 260, 270, 2, 3]], "int32")
+    first, expected = run.snapshots()[0], tmp_path / "int8.gguf"
+    np.testing.assert_array_equal(
+        *(minigpt.load_portable(path).logits(ids) for path in (first, expected))
+    )
 
 
 def damaged(data: bytes, tmp_path: Path, checked: bool = True) -> BaseFile:

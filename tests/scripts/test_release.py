@@ -44,7 +44,7 @@ def test_links_and_pictures_on_an_index_lead_to_the_repository():
     # Those that begin with "#" are sections of the same page.
     assert len(targets) > 40 and all("".join(t).startswith(("https://", "#")) for t in targets)
     (address,) = re.findall('^Repository = "(.*)"$', pyproject, re.M)
-    for page in ("raw/main/docs/images/page.png", "blob/main/docs/guide.md#install"):
+    for page in ("raw/main/docs/images/page.png", "blob/main/docs/install.md"):
         assert f"{address}/{page}" in readme
     # Others stay as they are.
     text = "[a](https://example.org/b) [c](#d) `[e]` (f)"

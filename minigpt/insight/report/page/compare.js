@@ -104,7 +104,7 @@ function comparedLosses(runs) {
     ["linear", "linear"],
     ["log", "logarithmic"],
   ];
-  const tables = () => make("div", { class: "tables" }, ...runs.flatMap((run, at) => [make("h3", {}, make("bdi", {}, names[at])), recordTable(run.metrics, METRIC_COLUMNS, `Numbers of the epochs of ${names[at]}`)]));
+  const tables = make("div", { class: "tables" }, ...runs.flatMap((run, at) => [make("h3", {}, make("bdi", {}, names[at])), recordTable(run.metrics, METRIC_COLUMNS, `Numbers of the epochs of ${names[at]}`)]));
   return section(
     "losses",
     "Validation loss",

@@ -39,7 +39,7 @@ function lossesSection(run) {
     make("p", { class: "note" }, lossNote(run, unit)),
     controls,
     main.node,
-    foldable("numbers", "The numbers", () => numbersTables(run)),
+    foldable("numbers", "The numbers", numbersTables(run)),
     make("div", { class: "small-charts" }, ...small.map(({ title, chart }) => make("div", { class: "part" }, make("h3", {}, title), chart.node))),
   );
 }

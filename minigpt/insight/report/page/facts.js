@@ -36,7 +36,7 @@ function memorizationPart(state, measured) {
   const part = make("div", { class: "part" }, make("h3", {}, STATE_NAMES[state]), factList(entries.filter(([, value]) => value)));
   if (measured.samples.length) {
     part.append(
-      foldable(`memorized-${state}`, `${formatCount(measured.samples.length, "sample")}, copied passages underlined`, () => copiedSamples(measured.samples)),
+      foldable(`memorized-${state}`, `${formatCount(measured.samples.length, "sample")}, copied passages underlined`, copiedSamples(measured.samples)),
     );
   }
   return part;
@@ -78,7 +78,7 @@ function settingsSection(run) {
   const parts = [];
   if (!run.settings.length) parts.push(make("p", { class: "note" }, "config.toml cannot be read."));
   else parts.push(make("div", { class: "part" }, make("h3", {}, "Settings that differ from the defaults"), changed.length ? settingsTable(changed, "Settings that differ from the defaults") : make("p", { class: "note" }, "None.")));
-  if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, () => settingsTable(others, "Other settings")));
+  if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, settingsTable(others, "Other settings")));
   const environment = [["Device of the training", run.device ?? "not recorded"], ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
   const facts = factList(environment.map(([name, value]) => [name, value && shownText(value)]));
   return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts))));

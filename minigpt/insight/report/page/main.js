@@ -1,5 +1,8 @@
 // Builds the page from the data in it.
 
+const OPEN_PARTS = [overviewSection, verdictsSection, samplesSection, memorizationSection];
+const FOLDED_PARTS = [figuresSection, lossesSection, breakdownSection, passagesSection, textSection, certificatesSection, settingsSection];
+
 function fillPage(report) {
   const [run] = report.runs;
   const compared = report.runs.length > 1;
@@ -10,11 +13,14 @@ function fillPage(report) {
   byId("footer-text").append(` Written by minigpt ${report.version}.`);
   const builders = compared
     ? COMPARISON_PARTS.map((build) => () => build(report.runs))
-    : [overviewSection, verdictsSection, figuresSection, lossesSection, samplesSection, breakdownSection, passagesSection, memorizationSection, textSection, certificatesSection, settingsSection].map((build) => () => build(run));
+    : [...OPEN_PARTS.map((build) => () => build(run)), ...FOLDED_PARTS.map((build) => () => folded(build(run)))];
   for (const build of builders) addPart(build);
-  for (const heading of document.querySelectorAll("main > section > h2")) {
-    byId("nav").append(make("li", {}, make("a", { href: `#${heading.parentElement.id}` }, heading.textContent)));
+  for (const part of document.querySelectorAll("main > section")) {
+    const link = make("a", { href: `#${part.id}` }, part.querySelector("h2").textContent);
+    link.addEventListener("click", () => unfold(link.hash));
+    byId("nav").append(make("li", {}, link));
   }
+  unfold(location.hash);
 }
 
 // A part that cannot be shown does not keep the others from being shown.

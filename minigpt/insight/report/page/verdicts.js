@@ -16,7 +16,7 @@ function verdictList(run) {
       make(
         "li",
         // Not a fault: amber in place of red.
-        verdict.id === "too_short" ? { class: "hint" } : {},
+        verdict.id === "too_short" ? { class: "mild" } : {},
         make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
         verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), ...withCode(shownText(verdict.action))),

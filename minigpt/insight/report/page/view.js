@@ -37,23 +37,28 @@ class View {
 
 const view = typeof document === "undefined" ? null : new View();
 
-// <details> whose content is made when it is opened first, and which stays open after a reload.
-function foldable(id, title, fill) {
-  const details = make("details", { id }, make("summary", { id: `${id}-title` }, title));
-  let filled = false;
-  const open = () => {
-    if (!filled) details.append(fill());
-    filled = true;
-  };
-  if (view.get(id)) {
-    open();
-    details.open = true;
-  }
+// <details> that stays open after a reload. A search in the page finds its contents, and opens it.
+function foldable(id, title, ...contents) {
+  const details = make("details", { id, open: Boolean(view.get(id)) }, make("summary", { id: `${id}-title` }, title), ...contents);
   details.addEventListener("toggle", () => {
-    if (details.open) open();
     if (Boolean(view.get(id)) !== details.open) view.set(id, details.open);
   });
   return details;
+}
+
+// Folds what is below the heading of a section; null for no section.
+function folded(part) {
+  if (!part) return null;
+  const [heading, ...contents] = part.childNodes;
+  part.append(foldable(`${part.id}-fold`, heading, ...contents));
+  part.classList.add("fold");
+  return part;
+}
+
+// Opens the section that the address or a link of the list names.
+function unfold(fragment) {
+  const details = byId(`${fragment.slice(1)}-fold`);
+  if (details) details.open = true;
 }
 
 // Radio buttons. options: [[value, name]]; onChange(value) is called for the initial choice, too.

@@ -24,10 +24,15 @@ const BASELINE_NAMES = {
 // The title of the page.
 function openingOf(facts) {
   if (facts.is_base) return "This model learns to write like a text of yours.";
-  const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", facts.chat ? "answer" : "write"];
   const seconds = trainingSeconds(facts);
-  const learned = seconds > 0 ? ` It learned to ${verb} in ${inWords(seconds)}.` : "";
-  return `This page contains a ${kind} model.${learned}`;
+  const learned = seconds > 0 && beatsNgrams(facts) ? ` It learned to write in ${inWords(seconds)}.` : "";
+  return `This page contains a ${facts.kind === "encoder_decoder" ? "translation" : "language"} model.${learned}`;
+}
+
+// Whether a model that began with random weights predicts held-out text better than both kinds of n-grams.
+function beatsNgrams({ base, val_bits_per_byte, baselines }) {
+  const ngrams = [baselines?.ngram_bits_per_byte, baselines?.byte_ngram_bits_per_byte].filter(Number.isFinite);
+  return !base && ngrams.length > 0 && val_bits_per_byte != null && val_bits_per_byte < Math.min(...ngrams);
 }
 
 // 267 → "4 minutes"
@@ -41,16 +46,8 @@ function inWords(seconds) {
 function factsLine(facts) {
   const continues = facts.chat ? "It answers questions." : "It continues your text.";
   const does = facts.kind === "encoder_decoder" ? "It translates sentences." : continues;
-  const parameters = facts.parameters && `${formatMillions(facts.parameters)} parameters`;
-  return [textLine(facts.text), parameters, scoreLine(facts), `${does} Nothing is sent anywhere.`].filter(Boolean);
-}
-
-function textLine(text) {
-  if (!text) return null;
-  const { source, description, train_bytes, train_tokens } = text;
-  const size = train_bytes ? formatBytes(train_bytes) : train_tokens ? `${formatMillions(train_tokens)} tokens` : null;
-  const parts = [TEXT_NAMES[source], description && readable(startOfText(description, 120)), size].filter(Boolean);
-  return parts.length ? `Text: ${parts.join("; ")}` : null;
+  const name = TEXT_NAMES[facts.text?.source];
+  return `${name ? `Trained on ${name}. ` : ""}${does} Nothing is sent anywhere.`;
 }
 
 // The score on held-out text, and the best score that needs no neural network.
@@ -70,8 +67,9 @@ function showAbout(box, facts) {
     part("What this model cannot do", listOf(limitsOf(facts))),
     trainingPart(facts),
     ...memorizationParts(facts),
-    ...samplesParts(facts),
   );
+  const more = [...copiedParts(facts), ...samplesParts(facts)];
+  if (more.length) box.append(make("details", { class: "part" }, make("summary", {}, "More"), ...more));
 }
 
 function part(title, ...contents) {
@@ -85,18 +83,20 @@ function listOf(sentences) {
 function factList(facts) {
   const { model, text, tokenizer } = facts;
   const entries = [
+    ["Name", readable(facts.title || "")],
+    ["Score", scoreLine(facts)],
     ["Parameters", facts.parameters && `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
     [
       "Tokenizer",
       `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`,
     ],
-    ["Text", text?.description && readable(text.description)],
+    ["Text", [TEXT_NAMES[text?.source], text?.description && readable(text.description)].filter(Boolean).join("; ")],
     ["Size of the text", textSize(text)],
     ["License of the text", text?.license && readable(text.license)],
     ["Context", `${formatInteger(model.max_len)} tokens`],
     ["Shape", shapeOf(facts)],
     ["Training", trainingOf(facts)],
-    ["Validation loss", lossOf(facts)],
+    ["Validation loss", facts.val_loss == null ? null : `${facts.val_loss.toFixed(4)} nats per token`],
     ["minigpt", facts.version],
   ];
   const list = make("dl", { class: "facts" });
@@ -141,12 +141,6 @@ function trainingOf(facts) {
   return parts.join(", ");
 }
 
-function lossOf({ val_loss, val_bits_per_byte }) {
-  if (val_loss == null) return null;
-  const bits = val_bits_per_byte != null ? `, ${val_bits_per_byte.toFixed(3)} bits per byte` : "";
-  return `${val_loss.toFixed(4)} nats per token${bits}`;
-}
-
 function trainingPart(facts) {
   const series = lossSeries(facts);
   if (!series.lines.length)
@@ -158,42 +152,7 @@ function trainingPart(facts) {
       ? "Loss in nats per token; lower is better."
       : "Loss in bits per byte; lower is better. The training loss and the baselines use the bytes per token of the validation text.";
   const scale = isLogarithmic(series) ? " The vertical scale is logarithmic." : "";
-  return part(
-    "Training",
-    make("p", { class: "note" }, note + scale),
-    plot,
-    chartKey(series),
-    make("details", {}, make("summary", {}, "The numbers"), metricsTable(facts.metrics)),
-  );
-}
-
-const METRIC_COLUMNS = [
-  ["epoch", "Epoch", formatInteger],
-  ["step", "Step", formatInteger],
-  ["train_loss", "Training loss", (value) => value.toFixed(4)],
-  ["val_loss", "Validation loss", (value) => value.toFixed(4)],
-  ["val_bits_per_byte", "Bits per byte", (value) => value.toFixed(4)],
-  ["val_bleu", "BLEU", (value) => value.toFixed(1)],
-  ["tokens_per_second", "Tokens per second", (value) => formatInteger(Math.round(value))],
-  ["seconds", "Time since the start", formatSeconds],
-];
-
-function metricsTable(metrics) {
-  const columns = METRIC_COLUMNS.filter(([key]) => metrics.some((record) => record[key] != null));
-  const head = make("tr", {}, ...columns.map(([, name]) => make("th", { scope: "col" }, name)));
-  const rows = metrics.map((record) =>
-    make(
-      "tr",
-      {},
-      ...columns.map(([key, , format]) => make("td", {}, Number.isFinite(record[key]) ? format(record[key]) : "–")),
-    ),
-  );
-  const table = make("table", { class: "table numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
-  return make(
-    "div",
-    { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Figures of training" },
-    table,
-  );
+  return part("Training", make("p", { class: "note" }, note + scale), plot, chartKey(series));
 }
 
 // What of the samples is in the training text; nothing if it was not measured.
@@ -201,13 +160,13 @@ function memorizationParts({ memorization }) {
   if (!memorization) return [];
   const list = make("dl", { class: "facts" });
   list.append(make("div", {}, make("dt", {}, "Copied"), make("dd", { dir: "auto" }, memorizedShare(memorization))));
-  const parts = [make("p", { class: "note" }, MEMORIZED_NOTE), list];
-  const { samples } = memorization;
-  if (samples.length) {
-    const title = `${formatCount(samples.length, "sample")}, copied passages underlined`;
-    parts.push(make("details", {}, make("summary", {}, title), copiedSamples(samples)));
-  }
-  return [part("Memorization", ...parts)];
+  return [part("Memorization", make("p", { class: "note" }, MEMORIZED_NOTE), list)];
+}
+
+function copiedParts({ memorization }) {
+  if (!memorization?.samples.length) return [];
+  const title = `${formatCount(memorization.samples.length, "sample")}, copied passages underlined`;
+  return [make("details", {}, make("summary", {}, title), copiedSamples(memorization.samples))];
 }
 
 // One <details> a prompt, or a source sentence; in it the samples of every epoch.

@@ -130,7 +130,9 @@ function chartKey(series) {
 
 // The training loss by step, on logarithmic scales, with a point for each state of training in the page.
 function snapshotCurve(box, { curve, snapshots }, width, current) {
-  const height = 180, left = 40, bottom = 34, top = 10, right = 12;
+  const height = 180, left = 44, bottom = 34, top = 10;
+  const labels = snapshots.map(({ step }) => formatInteger(step));
+  const right = 8 + 4 * labels.at(-1).length; // half of the last label
   const losses = curve.map(({ loss }) => loss);
   const [low, high] = [Math.min(...losses), Math.max(...losses)].map(Math.log);
   const last = Math.log(1 + snapshots.at(-1).step);
@@ -146,17 +148,19 @@ function snapshotCurve(box, { curve, snapshots }, width, current) {
     "aria-label": `Training loss from ${losses[0].toFixed(2)} to ${losses.at(-1).toFixed(2)} nats per token`,
   });
   for (const loss of [losses[0], losses.at(-1)]) {
-    chart.append(makeSvg("text", { x: left - 6, y: y(loss) + 4, "text-anchor": "end" }, loss.toFixed(2)));
+    chart.append(makeSvg("text", { x: left - 10, y: y(loss) + 4, "text-anchor": "end" }, loss.toFixed(2)));
   }
-  let free = -Infinity; // where the next label may begin
-  for (const { step } of snapshots) {
-    const at = x(step);
-    if (at < free) continue;
-    chart.append(makeSvg("text", { x: at, y: height - 18, "text-anchor": "middle" }, formatInteger(step)));
-    free = at + 44;
+  let free = Infinity; // where the label before may end: the last one is always there
+  for (const [at, label] of [...labels.entries()].reverse()) {
+    const middle = x(snapshots[at].step), half = 4 + 4 * label.length;
+    if (middle + half > free) continue;
+    chart.append(makeSvg("text", { x: middle, y: height - 18, "text-anchor": "middle" }, label));
+    free = middle - half;
   }
   chart.append(makeSvg("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "Training step"));
-  const places = curve.map(({ step, loss }) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`);
+  // A step records the loss before its update: that of step 1 is the loss of step 0.
+  const first = { step: Math.min(snapshots[0].step, curve[0].step), loss: curve[0].loss };
+  const places = [first, ...curve].map(({ step, loss }) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`);
   chart.append(makeSvg("polyline", { points: places.join(" ") }));
   for (const { step } of snapshots) {
     const loss = lossAt(step);

@@ -2,10 +2,9 @@
 
 // The page of a base: a text is pasted first.
 function putLearningFirst() {
-  const section = byId("learning"), entry = byId("nav-learning");
-  byId("write").before(section);
-  entry.parentNode.prepend(entry);
-  section.hidden = entry.hidden = false;
+  byId("write").before(byId("learning"));
+  byId("learn-fold").open = byId("learn-fold").firstElementChild.hidden = true;
+  byId("learning").hidden = byId("nav-learning").hidden = false;
   byId("learning-heading").textContent = "Paste a text of yours";
   byId("learn-lead").textContent =
     "A story, letters, notes: English of 5 KB or more. The model knows the language already. It learns the manner of 20 KB in about half " +
@@ -87,7 +86,8 @@ class LearningView {
       this.status.say("Learning…");
       const { losses, sample } = await this.job.done;
       if (sample !== null) byId("learn-sample").textContent = sample;
-      this.status.say(`Done after ${formatCount(losses.length, "step")}.`);
+      const [first, last] = [losses[0], losses.at(-1)].map((loss) => loss.toFixed(2));
+      this.status.say(`Done after ${formatCount(losses.length, "step")}: the loss went from ${first} to ${last} nats per token.`);
       if (this.facts.is_base) byId("write-form").requestSubmit();
     } catch (error) {
       this.status.say("");
@@ -131,10 +131,10 @@ class LearningView {
   // Says that the weights are no longer those of the export.
   describe() {
     const steps = this.client.learnedSteps;
-    byId("learned-note").hidden = steps === 0;
+    for (const name of ["learned-note", "save-page", "save-file"]) byId(name).hidden = steps === 0;
     byId("learned-note").textContent =
       `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. Save this page to keep them. ` +
-      "The scores and samples below are those of before; the last state below “Training” is the model as it is now.";
+      `The scores and samples below are those of before${this.facts.snapshots.length > 1 ? "; the last state below “Training” is the model as it is now" : ""}.`;
   }
 
   // ending: of a page or of a portable file.

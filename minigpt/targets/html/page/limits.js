@@ -49,14 +49,9 @@ function commonLimits(facts) {
   return limits;
 }
 
-function lossLimit({ chat, val_loss, val_bits_per_byte, baselines }) {
-  const choices = Math.exp(val_loss);
-  const bits = val_bits_per_byte != null ? ` (${val_bits_per_byte.toFixed(3)} bits per byte)` : "";
-  const unigram = baselines?.unigram != null ? ` Guessing by token frequency alone would have a loss of ${baselines.unigram.toFixed(2)}.` : "";
-  return (
-    `On ${chat ? "dialogues" : "text"} it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. On average it is as uncertain as if ` +
-    `it chose among ${choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices))} equally probable tokens.${unigram}`
-  );
+function lossLimit({ chat, val_loss }) {
+  const choices = Math.exp(val_loss), shown = choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices));
+  return `On ${chat ? "dialogues" : "text"} it was not trained on, it is on average as uncertain as if it chose among ${shown} equally probable tokens.`;
 }
 
 function roundTo(number, digits) {

@@ -11,8 +11,7 @@ function runPage() {
 
 async function openPage(client, facts) {
   byId("opening").textContent = openingOf(facts);
-  byId("title").textContent = readable(facts.title || "Language model");
-  byId("facts-line").append(...factsLine(facts).map((fact) => make("bdi", {}, fact)));
+  byId("facts-line").textContent = factsLine(facts);
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
   const Desk = facts.kind === "encoder_decoder" ? Translator : facts.chat ? Dialogue : Writer;
   const desk = new Desk(client, facts);

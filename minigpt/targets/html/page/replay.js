@@ -37,9 +37,13 @@ class Replay {
     });
     this.dates.addEventListener("change", () => this.showDates());
     const hasDates = this.facts.kind !== "encoder_decoder";
-    const label = "Color each token by the state in which its probability was first above one half: from blue, the first " +
-      "state, to red, the last; a dotted line: in none";
-    const dates = make("p", {}, this.dates, " ", make("label", { for: "learned" }, label));
+    this.learned = make(
+      "div",
+      { hidden: true },
+      make("label", { class: "check" }, this.dates, "When was each word learned?"),
+      make("div", { class: "legend", hidden: true }, ...this.legend()),
+      this.token,
+    );
     byId("replay").append(
       make(
         "div",
@@ -49,12 +53,32 @@ class Replay {
         this.curve ?? "",
       ),
       make("div", { class: "sheet" }, this.sheet),
-      make("div", { class: "replay-side" }, hasDates ? dates : "", this.token),
+      make("div", { class: "replay-side" }, hasDates ? this.learned : ""),
     );
     if (this.curve) watchWidth(this.curve, (width) => this.drawCurve(width));
     this.describe(0);
     this.prompt.textContent = "Play the training, or choose a state with the slider.";
     this.prompt.classList.add("empty");
+  }
+
+  // What the colors of the words mean.
+  legend() {
+    const entry = (step, name) => {
+      const swatch = make("span", { class: "swatch", "data-step": step });
+      if (step !== "") swatch.style.setProperty("--hue", this.hue(step));
+      return make("li", {}, swatch, name);
+    };
+    const entries = this.snapshots.map(({ step }) => entry(step, `step ${formatInteger(step)}`));
+    return [
+      make("p", {}, "The color of a word is the step from which its probability was above one half:"),
+      make("ul", {}, ...entries, entry("", "in no state")),
+    ];
+  }
+
+  // From blue, the first state, to red, the last.
+  hue(step) {
+    const at = this.snapshots.findIndex((snapshot) => snapshot.step === step);
+    return String(Math.round(220 * (1 - at / (this.snapshots.length - 1))));
   }
 
   drawCurve(width) {
@@ -94,6 +118,7 @@ class Replay {
       this.showChanges(before, text, index);
       this.shown = this.facts.chat ? [...request.prompt, messageOf("assistant", text)] : request.prompt + text;
       this.before = index;
+      this.learned.hidden = false;
     } catch (error) {
       this.stopPlaying();
       if (turn === this.turn) showError(error);
@@ -138,6 +163,7 @@ class Replay {
   async showDates() {
     this.token.replaceChildren();
     this.sheet.classList.toggle("learned", this.dates.checked);
+    this.learned.querySelector(".legend").hidden = !this.dates.checked;
     this.colored?.remove();
     this.colored = null;
     this.text.hidden = this.dates.checked;
@@ -157,10 +183,8 @@ class Replay {
   }
 
   dateSpan(token) {
-    const { token: text, step } = token, at = this.snapshots.findIndex((snapshot) => snapshot.step === step);
-    const span = make("span", { "data-step": step ?? "", tabindex: "-1" }, text);
-    // From blue, the first state, to red, the last.
-    if (step !== null) span.style.setProperty("--hue", String(Math.round(220 * (1 - at / (this.snapshots.length - 1)))));
+    const { token: text, step } = token, span = make("span", { "data-step": step ?? "", tabindex: "-1" }, text);
+    if (step !== null) span.style.setProperty("--hue", this.hue(step));
     const show = () => this.describeToken(token);
     span.addEventListener("pointerenter", show);
     span.addEventListener("focus", show);

@@ -1,9 +1,9 @@
 // The form of the sampling settings.
 
-// The settings that come first, the very first one beside the button that shows the others.
+// The settings that come first. The others are under "More".
 const FIRST_SETTINGS = ["temperature", "top_k", "top_p", "max_new_tokens", "seed"];
 
-// The largest temperature of the slider; the field beside it takes larger ones.
+// The largest temperature of the slider; its field takes larger ones.
 const MOST_ON_SLIDER = 2;
 
 // Characters of a prompt in the address. Many programs cut longer links.
@@ -16,16 +16,16 @@ class SettingsForm {
     this.stop = facts.sampling.stop ?? [];
     this.off = NOTHING_OFF; // heads and layers that are left out while writing
     this.onOff = () => {}; // follows a change of `off`
-    const place = ({ name }) => (FIRST_SETTINGS.indexOf(name) + 1 || FIRST_SETTINGS.length + 1);
-    const [temperature, ...others] = SAMPLING_SETTINGS.toSorted((one, other) => place(one) - place(other));
-    byId("settings-row").prepend(this.field(temperature));
-    byId("fields").append(...others.map((setting) => this.field(setting)));
+    const first = FIRST_SETTINGS.map((name) => SAMPLING_SETTINGS.find((setting) => setting.name === name));
+    const others = SAMPLING_SETTINGS.filter((setting) => !first.includes(setting));
+    byId("fields").append(...first.map((setting) => this.field(setting)));
+    byId("more-fields").append(...others.map((setting) => this.field(setting)));
     if (facts.chat) {
       const system = make("textarea", { id: "system", rows: 2, dir: "auto", autocomplete: "off" });
       byId("fields").before(make("div", { class: "field" }, make("label", { for: "system" }, "System message"), system));
     }
     byId("glossary").append(
-      ...[temperature, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
+      ...[...first, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
       make("dt", {}, "Keep"),
       make("dd", {}, "Without it, Write draws a new seed for what is already written."),
     );
@@ -63,11 +63,13 @@ class SettingsForm {
     const node = make("div", { class: "field" }, make("label", { for: element }, label), input);
     if (name !== "max_new_tokens") node.dataset.sampling = "";
     if (name === "temperature") {
-      this.slider = make("input", { type: "range", min: 0, max: MOST_ON_SLIDER, step: 0.05, value, "aria-label": label });
+      this.slider = make("input", { type: "range", id: "temperature-slider", min: 0, max: MOST_ON_SLIDER, step: 0.05, value });
+      this.shown = make("output", { for: "temperature-slider" }, value);
       this.slider.addEventListener("input", () => this.set(setting, this.slider.value));
-      input.addEventListener("input", () => (this.slider.value = input.value));
-      input.before(make("span", { class: "slider-ends" }, this.slider, make("span", {}, "predictable"), make("span", {}, "surprising")));
-      node.classList.add("field-slider");
+      input.addEventListener("input", () => this.set(setting, input.value));
+      const ends = make("span", { class: "slider-ends" }, make("span", {}, "predictable"), make("span", {}, "surprising"));
+      const title = make("label", { for: "temperature-slider" }, label, " ", this.shown);
+      byId("settings-row").prepend(make("div", { class: "field field-slider", "data-sampling": "" }, title, this.slider, ends));
     }
     if (name === "seed") {
       this.keep = make("input", { type: "checkbox", id: "keep-seed", autocomplete: "off" });
@@ -80,8 +82,8 @@ class SettingsForm {
   }
 
   set(setting, value) {
-    byId(setting.element).value = value;
-    if (setting.name === "temperature") this.slider.value = value;
+    if (byId(setting.element).value !== value) byId(setting.element).value = value;
+    if (setting.name === "temperature") this.slider.value = this.shown.value = value;
     this.check(setting);
   }
 
@@ -195,6 +197,7 @@ class SettingsForm {
   reveal(field) {
     const box = field.closest("[popover]");
     if (box && !box.matches(":popover-open")) box.showPopover?.();
+    if (field.closest("details")) field.closest("details").open = true;
     field.focus();
   }
 }

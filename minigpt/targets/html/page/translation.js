@@ -156,10 +156,9 @@ class Translator {
 
 function nameTranslation() {
   byId("write-heading").textContent = "Translate";
-  byId("nav-write").textContent = "Translate";
   byId("prompt-label").textContent = "Source";
   byId("start").textContent = "Translate";
-  byId("continue").hidden = true;
+  for (const name of ["step", "step-note"]) byId(name).hidden = true;
   byId("text-empty").textContent = "The translation will appear here.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +

@@ -59,7 +59,7 @@ class BranchTree {
     above.hidden = false;
     above.append(item);
     this.items.set(branch, { button, children });
-    this.section.hidden = false;
+    this.section.hidden = this.items.size < 2;
     this.update(branch);
   }
 

@@ -211,7 +211,7 @@ class Writer {
     this.gone = 0; // tokens that have left the context
     this.readPrompt(branch).catch(showError);
     this.tree.select(branch);
-    byId("continue").disabled = true;
+    byId("continue").hidden = true;
     if (branch.end !== null) this.complete(branch);
     else this.typing.start(branch);
     if (branch.chosen !== null) this.choose(branch.chosen);
@@ -278,7 +278,7 @@ class Writer {
     this.tokens.dimFrom(firstBeyond(branch));
     this.tree.update(branch);
     this.status.say(branch.ending);
-    byId("continue").disabled = !canContinue(branch);
+    byId("continue").hidden = !canContinue(branch);
   }
 
   choose(index, moveFocus = false) {
@@ -371,6 +371,7 @@ function showWriting(isWriting, isTyping = false) {
   const focused = document.activeElement;
   byId("stop").hidden = !isWriting || isTyping;
   byId("typing").hidden = !isTyping;
+  byId("step").disabled = !isTyping;
   byId("shortcut").hidden = isWriting || isTyping;
   if (focused.closest(".actions [hidden]")) byId("start").focus({ preventScroll: true });
   setAttribute(byId("sheet"), "data-writing", isWriting || isTyping);

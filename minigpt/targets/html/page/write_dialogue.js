@@ -223,7 +223,6 @@ function messagesOf({ turn, continuation }) {
 function nameDialogue() {
   const phrases = [
     ["#write-heading", "Write", "Dialogue"],
-    ["#nav-write", "Write", "Dialogue"],
     ["#prompt-label", "Prompt", "Question"],
     ["#start", "Write", "Ask"],
     ["#shortcut", /.* /, ""],
