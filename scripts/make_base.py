@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import zstandard
+from make_dialogues import dialogue
 
 import minigpt
 
@@ -32,7 +33,7 @@ SEED = 0
 HELD_OUT = ("hope-", "gaskell-", "jacobs-", "jacobs_ww-")
 # Bytes of the shortest and the longest document. The logarithms of the sizes are uniform.
 DOCUMENT_BYTES = (400, 40_000)
-STORIES_BYTES, DIALOGUES_BYTES = 1_000_000, 500_000
+STORIES_BYTES, DIALOGUES = 1_000_000, 1_500
 # Markup of reStructuredText and Markdown, and its text.
 MARKUP = [
     (re.compile(r":[\w:+-]+:`~?([^`<]*?)\s*(?:<[^`>]*>)?`"), r"\1"),
@@ -162,15 +163,14 @@ def glosses(path: Path, rng: random.Random) -> Iterator[list[str]]:
 
 
 def own_texts() -> Iterator[str]:
-    """Yields the first of the project's stories and dialogues."""
+    """Yields the first of the project's stories, and dialogues that the bundled ones do not have."""
     opener = zstandard.ZstdDecompressor()
     with opener.stream_reader((PROJECT / "data/stories.txt.zst").open("rb")) as file:
         stories = file.read(STORIES_BYTES).decode("utf-8", "ignore")
     yield from (story.strip() for story in stories.split("\n\n") if story.strip())
-    with opener.stream_reader((PROJECT / "data/dialogues.jsonl.zst").open("rb")) as file:
-        lines = file.read(DIALOGUES_BYTES).decode("utf-8", "ignore").splitlines()[:-1]
-    for line in lines:
-        yield "\n".join(message["content"] for message in json.loads(line)["messages"])
+    rng = random.Random(f"base {SEED}")
+    for _ in range(DIALOGUES):
+        yield "\n".join(message["content"] for message in dialogue(rng))
 
 
 if __name__ == "__main__":
