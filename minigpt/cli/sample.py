@@ -1,6 +1,5 @@
 """`minigpt sample` and `tokenize`: continue prompts, and show the tokens of a text."""
 
-import random
 import sys
 import warnings
 from pathlib import Path
@@ -29,7 +28,12 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.base_models import check_prompt, shortened, unknown_tokens_message
+from minigpt.generation.base_models import (
+    check_prompt,
+    given_or_drawn,
+    shortened,
+    unknown_tokens_message,
+)
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
@@ -111,10 +115,7 @@ def sample(
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def answer(text: str) -> None:
-        seed = given.get("seed", random.randrange(2**31 - num_samples))
-        if draws:
-            print_message(f"Seed {seed}")
-        print_samples(text, seed, 0, num_samples)
+        print_samples(text, given_or_drawn(given.get("seed"), sampling), 0, num_samples)
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
@@ -122,9 +123,10 @@ def sample(
         if interactive:
             prompt_loop("Type a prompt and press Enter.", answer)
         else:
+            seed = given_or_drawn(given.get("seed"), sampling)
             for number, text in enumerate(prompts):
                 printed, total = number * num_samples, len(prompts) * num_samples
-                print_samples(text, sampling.seed, printed, total)
+                print_samples(text, seed, printed, total)
 
 
 def _form(**given: Any) -> Any:

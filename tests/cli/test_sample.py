@@ -30,7 +30,7 @@ def test_sample_json(folder):
 
 
 def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
-    done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
+    done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", "--seed=1", cwd=folder)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert "2 of its characters are unknown" in done.stderr
@@ -40,9 +40,27 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
 
 
 def test_a_stream_prints_what_sample_prints(folder):
-    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--num-samples", 2, "--stop", "x")
+    arguments = (
+        "sample",
+        "runs/book-1",
+        "--prompt",
+        "Ana",
+        "--num-samples",
+        2,
+        "--seed=1",
+        "--stop=x",
+    )
     streamed = called(*arguments, "--stream", cwd=folder).stdout
     assert streamed == called(*arguments, cwd=folder).stdout != ""
+
+
+def test_without_a_seed_texts_differ_and_the_seed_is_said(folder):
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk", "--temperature=2")
+    done = [called(*arguments, cwd=folder) for _ in range(2)]
+    seeds = [re.fullmatch(r"seed (\d+)\n", each.stderr)[1] for each in done]
+    assert done[0].stdout != done[1].stdout and seeds[0] != seeds[1]
+    again = called(*arguments, "--seed", seeds[1], cwd=folder)
+    assert (again.stdout, again.stderr) == (done[1].stdout, "")
 
 
 def test_prompts_from_a_pipe(folder):
@@ -88,5 +106,5 @@ def test_asks_for_prompts_on_a_terminal(folder):
     assert shown.startswith("Loading runs/book-1 ...")
     assert shown.count("> ") == 3
     assert shown.count("Ana sat") == 4
-    first, second = re.findall(r"Seed (\d+)", shown)
+    first, second = re.findall(r"seed (\d+)", shown)
     assert first != second
