@@ -198,12 +198,7 @@ class TextSettings:
     )
     banned_tokens: list[int] = _row([], "token ids that are never generated", "text", least=0)
     seed: int = _row(
-        0,
-        "the same prompt, settings and seed give the same text; that of a run is for its samples "
-        "during training",
-        "text",
-        least=0,
-        below=2**31,
+        0, "the same prompt, settings and seed give the same text", "text", least=0, below=2**31
     )
     print_every: int = _row(
         1,

@@ -24,6 +24,7 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
+_SENTENCE_END = re.compile(r"""[.!?…؟۔।]["'”’»)\]]*(?=\s|$)|[。！？][”’」』）]*""")
 
 
 class Prompt(NamedTuple):
@@ -51,6 +52,13 @@ class Sample:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def whole_sentences(sample: Sample, max_new_tokens: int) -> str:
+    """Returns the text of a sample; if the limit has cut it, up to the end of its last sentence."""
+    ends = list(_SENTENCE_END.finditer(sample.text))
+    is_cut = ends and len(sample.tokens) >= max_new_tokens
+    return sample.text[: ends[-1].end()] if is_cut else sample.text
 
 
 class ModelWithTokenizer(abc.ABC):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from minigpt import Run
 from minigpt.generation.text_models import load
 from tests.cli.running import called
 
@@ -71,8 +72,10 @@ def test_prompts_from_a_pipe(folder):
     assert [sample["prompt"] for sample in samples] == ["Ana sat", "", "[/INST] \\[b]"]
     done = called(*arguments, "--prompt", "Dirk", cwd=folder, input="not read")
     assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == ["Dirk"]
+    # The first prompt of the run.
+    (prompt, *_) = Run(folder / "runs/book-1").config.sampling.prompts
     done = called(*arguments, cwd=folder, input="")
-    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [""]
+    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [prompt]
 
 
 def test_prompts_that_are_not_text(folder):
@@ -105,6 +108,6 @@ def test_asks_for_prompts_on_a_terminal(folder):
     os.close(master)
     assert shown.startswith("Loading runs/book-1 ...")
     assert shown.count("> ") == 3
-    assert shown.count("Ana sat") == 4
-    first, second = re.findall(r"seed (\d+)", shown)
-    assert first != second
+    # The run's own prompt is continued before the first question.
+    assert shown.index("Ana sat") < shown.index("> ") and shown.count("Ana sat") == 5
+    assert len(set(re.findall(r"seed (\d+)", shown))) == 3

@@ -8,6 +8,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.generation import sampler
+from minigpt.generation.base_models import Sample, whole_sentences
 from minigpt.models import GPT
 
 
@@ -48,6 +49,22 @@ def test_without_a_seed_texts_differ_and_a_message_has_the_seed(opened, caplog):
     assert first.seed == second.seed
     caplog.clear()
     assert opened.samples("Ana", 12, temperature=0)[0].seed == 0 and not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("He sat. She ate 3.5 figs! Then sh", "He sat. She ate 3.5 figs!"),
+        ('"Go," he said. "I go." And', '"Go," he said. "I go."'),
+        ("no sentence ends he", "no sentence ends he"),
+        ("他坐下。她吃", "他坐下。"),
+        ("¿Y él? Sí", "¿Y él?"),
+    ],
+)
+def test_a_text_that_was_cut_ends_with_its_last_sentence(text, whole):
+    assert whole_sentences(Sample("", text, 0, [1] * 9), 9) == whole
+    # It ended by itself.
+    assert whole_sentences(Sample("", text, 0, [1] * 8), 9) == text
 
 
 def test_seeds_may_be_an_array(opened):

@@ -111,7 +111,7 @@ const SAMPLING_SETTINGS = [
     option: "seed",
     element: "seed",
     label: "Seed",
-    description: "The same prompt, settings and seed give the same text; that of a run is for its samples during training.",
+    description: "The same prompt, settings and seed give the same text.",
     allowed: "an integer from 0 to 2,147,483,647",
     isInteger: true,
     isSampling: false,
