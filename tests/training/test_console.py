@@ -36,7 +36,9 @@ def test_on_a_terminal_markup_is_text_and_control_characters_are_visible(markup)
 
 def test_on_a_terminal_words_are_not_broken():
     text = "Training loss and validation loss of an epoch"
-    out = shown(text, terminal=True)
+    file = io.StringIO()
+    show(Console(file=file, force_terminal=True, width=20), text)
+    out = file.getvalue()
     assert out.split() == text.split() and max(map(len, out.splitlines())) <= 20
 
 
