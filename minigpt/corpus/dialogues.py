@@ -65,11 +65,11 @@ class Dialogues(TextFiles):
         if format_of(file.path):
             rows = open_rows(file)
         else:
-            blocks = self._recognize(file)
-            if self._kinds[file.path] != "chat":
+            kind, blocks = self._recognize(file)
+            if kind != "chat":
                 problem = "should be a chat, or a file with rows, such as .jsonl"
                 raise UserError(f"{file.path}: {problem}")
-            rows = list(whatsapp(b"".join(blocks).decode()))
+            rows = whatsapp(b"".join(blocks).decode())
             file.speakers += count_messages(rows)
         me = self._me
         for number, row in enumerate(rows, start=1):

@@ -7,92 +7,66 @@ that the file cannot be read.
 import codecs
 import io
 import json
+import logging
 import posixpath
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-# Larger parts of an archive are not unpacked: a few bytes can become gigabytes.
-MAX_UNPACKED = 1 << 27
-_SKIPPED = {"title", "script", "style", "template", "noscript", "svg", "nav"}
-_SKIPPED |= {"w:ppr", "w:rpr", "office:annotation", "text:tracked-changes"}
-_PARAGRAPHS = {
-    "p",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "div",
-    "pre",
-    "blockquote",
-    "ul",
-    "ol",
-    "dl",
-}
-_PARAGRAPHS |= {"table", "hr", "section", "article", "header", "footer", "main", "aside", "figure"}
-_PARAGRAPHS |= {"w:p", "text:p", "text:h"}
-_LINES = {"br", "li", "dt", "dd", "tr", "figcaption", "w:br", "w:cr", "text:line-break"}
+# The files of an archive may have so many bytes: a few bytes can become gigabytes.
+MAX_UNPACKED = 1 << 28
+_SKIPPED = "title script style template noscript svg nav w:ppr w:rpr office:annotation text:tracked-changes"
+_PARAGRAPHS = (
+    "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header footer main "
+)
+_PARAGRAPHS += "aside figure w:p text:p text:h"
+_LINES = "br li dt dd tr figcaption w:br w:cr text:line-break"
+# What stands for a tag in the text.
 _GAPS = {"td": " ", "th": " ", "w:tab": "\t", "text:tab": "\t", "text:s": " "}
+_GAPS |= dict.fromkeys(_LINES.split(), "\n") | dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _CUE_TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 
 
 class _Markup(HTMLParser):
-    """Collects the text of HTML, or of the XML of Word and OpenDocument.
-
-    Args:
-      within: the tag whose text is read; "" for all text.
-    """
+    """Collects the text of HTML, or of the XML of Word and OpenDocument: that within a tag, "" for all."""
 
     def __init__(self, within: str = "") -> None:
         super().__init__()
-        self._within, self._parts = within, [""]
-        self._skipped = self._read = self._preformatted = 0
+        self._within, self._parts, self._open = within, [""], Counter[str]()
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._count(tag, 1)
-        self._separate(tag)
+        self._open[tag] += 1
+        if tag in _GAPS and not (_GAPS[tag] == " " and self._parts[-1][-1:].isspace()):
+            self._parts.append(_GAPS[tag])
 
     def handle_endtag(self, tag: str) -> None:
-        self._count(tag, -1)
-        # A break has no content, and an item of a list ends where the next one begins.
-        if tag in _PARAGRAPHS:
-            self._separate(tag)
-
-    def _count(self, tag: str, change: int) -> None:
-        self._skipped = max(0, self._skipped + change * (tag in _SKIPPED))
-        self._read = max(0, self._read + change * (tag == self._within))
-        self._preformatted = max(0, self._preformatted + change * (tag == "pre"))
-
-    def _separate(self, tag: str) -> None:
-        separator = "\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else _GAPS.get(tag)
-        is_blank = separator == " " and self._parts[-1][-1:].isspace()
-        if separator and not self._skipped and not is_blank:
-            self._parts.append(separator)
+        self._open[tag] = max(0, self._open[tag] - 1)
+        if _GAPS.get(tag) == "\n\n":
+            self._parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
-        if self._skipped or (self._within and not self._read):
+        if any(map(self._open.__getitem__, _SKIPPED.split())):
             return
         # Word has a tag for each tab and each line, and every space counts.
-        if not self._preformatted and self._within != "w:t":
+        if not self._open["pre"] and self._within != "w:t":
             data = re.sub(r"\s+", " ", data)
             data = data.lstrip(" ") if self._parts[-1].endswith((" ", "\n")) else data
-        if data:
+        if data and (not self._within or self._open[self._within]):
             self._parts.append(data)
 
-    def text(self, markup: str) -> str:
-        self.feed(markup)
+    def text(self, markup: bytes) -> str:
+        self.feed(_decoded(markup))
         self.close()
         return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", "".join(self._parts))).strip()
 
 
-def decoded(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     """Returns text in UTF-8, in UTF-16 with a byte order mark, or in the encoding that HTML names."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16")
@@ -105,52 +79,30 @@ def decoded(data: bytes) -> str:
 
 
 def archive(data: bytes) -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(data))
-
-
-def unpacked(file: zipfile.ZipFile, name: str) -> bytes:
-    """Returns a member of an archive; raises ValueError if it is too large."""
-    if (size := file.getinfo(name).file_size) > MAX_UNPACKED:
-        raise ValueError(f"{name!r} has {size:,} bytes; at most {MAX_UNPACKED:,} are unpacked")
-    return file.read(name)
-
-
-def _html(data: bytes) -> str:
-    return _Markup().text(decoded(data))
-
-
-def _docx(data: bytes) -> str:
-    return _Markup("w:t").text(decoded(unpacked(archive(data), "word/document.xml")))
-
-
-def _odt(data: bytes) -> str:
-    return _Markup("office:body").text(decoded(unpacked(archive(data), "content.xml")))
+    """Opens an archive in memory; raises ValueError if its files are too large."""
+    opened = zipfile.ZipFile(io.BytesIO(data))
+    if (size := sum(info.file_size for info in opened.infolist())) > MAX_UNPACKED:
+        raise ValueError(f"has {size:,} bytes, more than {MAX_UNPACKED:,}; should be unpacked")
+    return opened
 
 
 def _epub(data: bytes) -> str:
     """Reads the pages of a book in the order of its spine."""
     book = archive(data)
-    container = ElementTree.fromstring(unpacked(book, "META-INF/container.xml"))
+    container = ElementTree.fromstring(book.read("META-INF/container.xml"))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
-    package = ElementTree.fromstring(unpacked(book, package_name))
+    package = ElementTree.fromstring(book.read(package_name))
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
-    spine = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
-    folder = posixpath.dirname(package_name)
-    names = [posixpath.normpath(posixpath.join(folder, unquote(href))) for href in spine]
-    names = [name for name in names if name in set(book.namelist())]
-    if "META-INF/encryption.xml" in book.namelist():
-        # Fonts may be encrypted in books that can be read.
-        encrypted = unquote(decoded(unpacked(book, "META-INF/encryption.xml")))
-        if any(f'"{name}"' in encrypted for name in names):
-            raise ValueError("the book is encrypted")
-    if sum(book.getinfo(name).file_size for name in names) > MAX_UNPACKED:
-        raise ValueError(f"has more than {MAX_UNPACKED:,} bytes of text")
-    return "\n\n".join(_html(unpacked(book, name)) for name in names)
+    hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
+    paths = [posixpath.join(posixpath.dirname(package_name), unquote(href)) for href in hrefs]
+    # Each page once, also if the spine has it often.
+    pages = [
+        name for name in dict.fromkeys(map(posixpath.normpath, paths)) if name in book.NameToInfo
+    ]
+    return "\n\n".join(_Markup().text(book.read(name)) for name in pages)
 
 
 def _pdf(data: bytes) -> str:
-    import logging
-
     import pypdf
 
     # It warns about each irregularity of a file.
@@ -163,27 +115,26 @@ def _pdf(data: bytes) -> str:
 
 def _notebook(data: bytes) -> str:
     """Returns the sources of the cells of a Jupyter notebook."""
-    sources = [cell["source"] for cell in json.loads(decoded(data))["cells"]]
+    sources = [cell["source"] for cell in json.loads(_decoded(data))["cells"]]
     return "\n\n".join("".join(source).strip() for source in sources)
 
 
 def _subtitles(data: bytes) -> str:
     """Returns the lines of subtitles. A cue is lines after a line of times, up to a blank line."""
     found: list[str] = []
-    for block in re.split(r"\n\s*\n", decoded(data).replace("\r\n", "\n")):
-        lines = block.split("\n")
-        times = next((number for number, line in enumerate(lines) if "-->" in line), len(lines))
-        shown = (_CUE_TAG.sub("", line).strip() for line in lines[times + 1 :])
-        # Subtitles that scroll repeat the line before.
-        found += (line for line in shown if line and line not in found[-2:])
+    for block in re.split(r"\n\s*\n", _decoded(data).replace("\r\n", "\n")):
+        shown = block.partition("-->")[2].split("\n")[1:]
+        # Subtitles that scroll repeat the lines before.
+        lines = (_CUE_TAG.sub("", line).strip() for line in shown)
+        found += (line for line in lines if line and line not in found[-2:])
     return "\n".join(found)
 
 
 FORMATS: dict[str, Callable[[bytes], str]] = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda data: _Markup().text(data)),
     ".epub": _epub,
-    ".docx": _docx,
-    ".odt": _odt,
+    ".docx": lambda data: _Markup("w:t").text(archive(data).read("word/document.xml")),
+    ".odt": lambda data: _Markup("office:body").text(archive(data).read("content.xml")),
     ".pdf": _pdf,
     ".ipynb": _notebook,
     **dict.fromkeys((".srt", ".vtt"), _subtitles),

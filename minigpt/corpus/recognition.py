@@ -1,26 +1,20 @@
-"""What a file of plain text contains, by its beginning: a chat, a book of Project Gutenberg, a list."""
+"""What a file of text contains, by its beginning: a chat, a book of Project Gutenberg, a list."""
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from typing import Literal
 
 from minigpt.corpus.chats import is_whatsapp
 from minigpt.corpus.rows import lines
 
-Kind = Literal["chat", "gutenberg", "lines", ""]
 # Bytes at the beginning of a text that are looked at.
 _HEAD_BYTES = 1 << 18
-
 _START = re.compile(
-    rb"\W*(?:\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG|\*END\W+THE SMALL PRINT)",
-    re.IGNORECASE,
+    rb"(?i)\W*(\*\*\* ?START OF TH(E|IS) PROJECT GUTENBERG|\*END\W+THE SMALL PRINT)"
 )
 _END = re.compile(
-    rb"\W*(?:\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG|End of (?:the |this )?Project Gutenberg)",
-    re.IGNORECASE,
+    rb"(?i)\W*(\*\*\* ?END OF TH(E|IS) PROJECT GUTENBERG|End of (the |this )?Project Gutenberg)"
 )
-
 # A list has at least so many lines, and at most these shares of lines that are blank, indented or with a
 # tab, that end with a sign of punctuation, that are longer than `_LINE_CHARACTERS`, and that are full.
 _LEAST_LINES, _LINE_CHARACTERS = 100, 100
@@ -28,22 +22,19 @@ _BLANK, _PUNCTUATED, _LONG, _FULL = 0.01, 0.3, 0.05, 0.25
 _PUNCTUATION = tuple(",;:.!?—-{}()[]\"'”’")
 
 
-def head_of(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Returns the beginning of a text, and all of its blocks."""
+def kind_of(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
+    """Returns what a text contains, "chat", "gutenberg", "lines" or "", and all of its blocks."""
     head = b""
     while len(head) < _HEAD_BYTES and (block := next(blocks, b"")):
         head += block
-    return head[:_HEAD_BYTES], chain([head], blocks)
-
-
-def kind_of(head: bytes) -> Kind:
-    """Returns what a text contains that begins like this; "" for other texts."""
-    text = head.decode(errors="ignore")
+    text, kind = head[:_HEAD_BYTES].decode(errors="ignore"), ""
     if is_whatsapp(text):
-        return "chat"
-    if any(map(_START.match, head.splitlines())):
-        return "gutenberg"
-    return "lines" if is_list(text) else ""
+        kind = "chat"
+    elif any(map(_START.match, head[:_HEAD_BYTES].splitlines())):
+        kind = "gutenberg"
+    elif is_list(text):
+        kind = "lines"
+    return kind, chain([head], blocks)
 
 
 def is_list(text: str) -> bool:
@@ -68,18 +59,15 @@ def is_list(text: str) -> bool:
 
 
 def without_license(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a text that are not in headers and licenses of Project Gutenberg.
-
-    A book is between two markers. A text with several books has several of each.
-    """
+    """Yields the lines between markers of Project Gutenberg, of which several books have several."""
     is_book = in_marker = begun = False
     for line in lines(blocks):
         if match := _START.match(line) or _END.match(line):
             is_book, begun = match.re is _START, False
+        if match or in_marker:
             # A long title continues on the next lines, up to asterisks or a blank line.
-            in_marker = b"***" in line and not line.rstrip().endswith(b"*")
-        elif in_marker:
             in_marker = bool(line.strip()) and not line.rstrip().endswith(b"*")
+            in_marker = in_marker and (b"***" in line or not match)
         elif is_book and (begun or line.strip()):
             begun = True
             yield line + b"\n"

@@ -24,7 +24,7 @@ from typing import IO, Any, cast
 import zstandard
 
 from minigpt.corpus.chats import count_messages, exported
-from minigpt.corpus.formats import FORMATS, MAX_UNPACKED, archive, unpacked
+from minigpt.corpus.formats import FORMATS, archive
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -46,8 +46,6 @@ _FIRST_ROWS = 100
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,\deE]*")
 ZIP = ".zip"
-# The files of an archive may have so many bytes.
-_MOST_UNPACKED = 1 << 30
 
 
 class SourceFile(io.FileIO):
@@ -112,26 +110,20 @@ def is_document(path: Path) -> bool:
 def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
 
-    Raises:
-      UserError: the archive cannot be read, has no such file, or would need too much memory.
+    Hidden files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = archive(file.content)
-        sizes = {
-            info.filename: info.file_size
-            for info in zipped.infolist()
-            if info.filename.endswith(suffixes)
-            and not any(part.startswith((".", "__MACOSX")) for part in info.filename.split("/"))
-        }
-        if sum(sizes.values()) > _MOST_UNPACKED:
-            raise ValueError(f"has {sum(sizes.values()):,} bytes; unpack it, and name the folder")
-        for name in sorted(sizes):
-            # A name may contain line ends.
-            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), unpacked(zipped, name))
+        zipped, names = archive(file.content), []
+        for name in sorted(zipped.namelist()):
+            parts = name.split("/")
+            if name.endswith(suffixes) and not any(p.startswith((".", "__MAC")) for p in parts):
+                # A name may contain line ends.
+                names.append(Path(f"{file.path}/{ascii(name)[1:-1]}"))
+                yield Member(names[-1], zipped.read(name))
+        if not names:
+            raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
     except Exception as error:
         raise _refusal(file.path, error) from None
-    if not sizes:
-        raise UserError(f"{file.path}: has no files of the kinds {', '.join(suffixes)}")
 
 
 def _refusal(path: Path, error: Exception, row: str = "") -> UserError:
@@ -196,29 +188,25 @@ def open_texts(file: File, field: str | None) -> Iterator[bytes]:
         yield value.encode(errors="replace")
 
 
-def _text_column(first: Iterable[Row], path: Path, field: str | None) -> str:
-    values: dict[str, list[str]] = {}
-    for row in first:
-        for name, value in row.items():
-            # All values of CSV are strings, of numbers too.
-            is_text = isinstance(value, str) and not _NUMBER.fullmatch(value)
-            values.setdefault(name, []).extend([value] if is_text else ())
+def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
+    names = {name: None for row in first for name in row}
     wanted = field or TEXT_COLUMN
     # Objects of JSON need not have the same names.
-    if wanted in values or (field and "json" in str(format_of(path))):
+    if wanted in names or (field and "json" in str(format_of(path))):
         return wanted
-    names = [name for name, texts in values.items() if texts] or list(values)
-
-    def length(name: str) -> tuple[bool, float]:
-        """Addresses and hashes are long, too, and have no spaces."""
-        texts = values[name]
-        count = max(1, len(texts))
-        return 2 * sum(" " in text for text in texts) > count, sum(map(len, texts)) / count
-
-    *_, second, longest = [None, *sorted(names, key=length)]
-    if field is None and longest and (not second or length(second) < length(longest)):
-        return longest
-    shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
+    lengths: dict[str, tuple[bool, int]] = {}
+    for name in names:
+        # All values of CSV are strings, of numbers too.
+        values = [value for row in first if isinstance(value := row.get(name), str)]
+        if texts := [value for value in values if not _NUMBER.fullmatch(value)]:
+            # Addresses and hashes are long, and have no spaces.
+            has_spaces = 2 * sum(" " in text for text in texts) > len(texts)
+            lengths[name] = has_spaces, sum(map(len, texts)) // len(texts)
+    columns = list(lengths) or list(names)
+    longest = sorted(columns, key=lambda name: lengths.get(name, ()))[-2:]
+    if field is None and len({lengths.get(name) for name in longest}) == len(longest) > 0:
+        return longest[-1]
+    shown = ", ".join(map(repr, columns[:20])) + ", ..." * (len(columns) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
@@ -229,31 +217,26 @@ def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
     blocks = itertools.chain([first], blocks)
     if first.lstrip().startswith(b"["):
         return iter(json.loads(b"".join(blocks)))
-    texts = (line for line in lines(blocks) if line.strip())
-    if format_of(file.path) != ".json":
-        return map(json.loads, texts)
+    texts = filter(bytes.strip, lines(blocks))
     beginning = list(itertools.islice(texts, 2))
-    texts = itertools.chain(beginning, texts)
-    # An object on one line and another one: JSON Lines.
-    if len(beginning) > 1 and beginning[0].rstrip().endswith(b"}"):
-        return map(json.loads, texts)
-    content = json.loads(b"\n".join(texts))
-    return iter(_rows_of(content, file) if isinstance(content, dict) else [content])
+    # An object in one line, and another one.
+    is_lines = len(beginning) > 1 and beginning[0].rstrip().endswith(b"}")
+    if is_lines or format_of(file.path) != ".json":
+        return map(json.loads, itertools.chain(beginning, texts))
+    return iter(_rows_of(json.loads(b"\n".join([*beginning, *texts])), file))
 
 
-def _rows_of(content: Row, file: File) -> list[Any]:
+def _rows_of(content: Any, file: File) -> list[Any]:
     """Returns the rows of an object: a chat, the longest array in it, or the object itself."""
+    if not isinstance(content, dict):
+        return [content]
     if chat := exported(content):
         file.speakers += count_messages(chat)
         return chat
-    is_row = isinstance(content.get(TEXT_COLUMN), str) or any(
-        "role" in turn or "value" in turn
-        for name in DIALOGUE_COLUMNS
-        for turn in content.get(name, ())
-        if isinstance(turn, dict)
-    )
     path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
-    if is_row or not longest:
+    keys = set().union(*(turn for turn in longest if path in DIALOGUE_COLUMNS))
+    # A row with a list, such as of messages.
+    if isinstance(content.get(TEXT_COLUMN), str) or keys & {"role", "value"} or not longest:
         return [content]
     file.notes.append(f"the rows are those of the array {path!r}")
     return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in longest]
@@ -322,13 +305,7 @@ def _arrow_file(file: File) -> Any:
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     """Yields the text of a file of `FORMATS`."""
-    parts, size = [], 0
-    for block in blocks(file):
-        parts.append(block)
-        size += len(block)
-        if size > MAX_UNPACKED:
-            raise ValueError(f"has more than {MAX_UNPACKED:,} bytes; should be divided")
-    if (text := FORMATS[format_of(file.path) or ""](b"".join(parts))).strip():
+    if text := FORMATS[format_of(file.path) or ""](b"".join(blocks(file))).strip():
         yield {TEXT_COLUMN: text}
 
 
@@ -372,17 +349,12 @@ def checked_blocks(file: File) -> Iterator[bytes]:
 
 def _from_utf16(blocks: Iterator[bytes], path: Path) -> Iterator[bytes]:
     first = next(blocks, b"")
-    # Blocks are at least this long, except in tests.
-    while len(first) < 2 and (more := next(blocks, b"")):
-        first += more
-    blocks = itertools.chain([first] if first else [], blocks)
-    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from blocks
-        return
+    first += next(blocks, b"") if len(first) == 1 else b""
+    is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     decoder = codecs.getincrementaldecoder("utf-16")()
     try:
-        for block in blocks:
-            yield decoder.decode(block).encode()
+        for block in itertools.chain([first] if first else [], blocks):
+            yield decoder.decode(block).encode() if is_utf16 else block
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: begins like UTF-16, and is not: {error.reason}") from None

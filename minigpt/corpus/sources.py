@@ -145,25 +145,24 @@ def for_chats(data: DataConfig, text: Text) -> DataConfig:
       UserError: `me` has no messages, or there are no chats.
     """
     files, me = text.source, getattr(data, "me", None)
-    if not isinstance(data, FilesConfig | DialoguesConfig) or not isinstance(files, TextFiles):
+    if not isinstance(files, TextFiles) or not (me or files.speakers):
         return data
-    if me and (not files.speakers or (files.no_chat and isinstance(data, FilesConfig))):
+    is_chat = files.speakers and (isinstance(data, DialoguesConfig) or not files.no_chat)
+    if me and not is_chat:
         raise UserError(f"data.me = {me!r}: is for chats; {files.no_chat} is none")
     # Several texts with weights are read as texts.
-    if not files.speakers or (isinstance(data, FilesConfig) and (files.no_chat or data.weights)):
+    if not is_chat or getattr(data, "weights", None):
         return data
-    me = me or files.speakers.most_common(1)[0][0]
-    check_speaker(me, files.speakers, source_name(data))
-    count = len(files.speakers)
+    me, name = me or files.speakers.most_common(1)[0][0], source_name(data)
+    check_speaker(me, files.speakers, name)
     LOGGER.info(
-        f"{source_name(data)}: a chat of {count:,} people; the model answers as {me} (data.me, --me)"
+        f"{name}: a chat; the model answers as {me}, of {len(files.speakers):,} people (data.me)"
     )
     given = data.model_dump(exclude_unset=True)
     given = {name: given[name] for name in given if name in DialoguesConfig.model_fields}
-    paths = {
-        name: files.found(getattr(data, name)) for name in ("paths", "val_paths") if name in given
-    }
-    return DialoguesConfig(**given | {"source": "dialogues", "me": me} | paths)
+    for name in ("paths", "val_paths"):
+        given[name] = files.found(getattr(data, name, []))
+    return DialoguesConfig(**given | {"source": "dialogues", "me": me})
 
 
 def open_source(data: DataConfig) -> Source | TextFiles:
@@ -197,9 +196,9 @@ def open_source(data: DataConfig) -> Source | TextFiles:
 
 def text_files(paths: Sequence[str | Path], data: DataConfig) -> TextFiles:
     """Returns files of texts that are read by the settings of a source, as far as it has them."""
-    names = ("document_separator", "field", "by_line")
-    settings = (getattr(data, name, None) for name in names)
-    return TextFiles(paths, *settings, getattr(data, "keep_gutenberg", False))
+    names = ("field", "by_line", "keep_gutenberg")
+    settings = {name: getattr(data, name) for name in names if hasattr(data, name)}
+    return TextFiles(paths, getattr(data, "document_separator", None), **settings)
 
 
 def source_name(data: DataConfig) -> str:

@@ -20,14 +20,13 @@ from typing import ClassVar, cast
 from minigpt.corpus import rows
 from minigpt.corpus.chats import count_messages, whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
-from minigpt.corpus.recognition import head_of, kind_of, without_license
+from minigpt.corpus.recognition import kind_of, without_license
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
-WITHOUT_LICENSE = "without the license of Project Gutenberg (data.keep_gutenberg = true keeps it)"
 
 
 class TextFiles:
@@ -189,61 +188,49 @@ class TextFiles:
 
     def _kind(self, path: Path) -> str:
         """Returns what a file of text contains that is read in a way of its own; see `recognition`."""
-        if path not in self._kinds:
+        is_text = self.has_rows and not self._format(path) and path.suffix.lower() != rows.ZIP
+        if is_text and path not in self._kinds:
             self._kinds[path] = ""
-            if self.has_rows and not self._format(path) and path.suffix.lower() != rows.ZIP:
-                with suppress(UserError), rows.SourceFile(path) as file:
-                    self._recognize(file)
-        return self._kinds[path]
+            with suppress(UserError), rows.SourceFile(path) as file:
+                self._recognize(file)
+        return self._kinds[path] if is_text else ""
 
-    def _recognize(self, file: rows.File) -> Iterator[bytes]:
-        """Notes the kind of a file of text; returns its blocks."""
-        head, blocks = head_of(rows.checked_blocks(file))
-        kind = kind_of(head)
-        if kind in ("", "lines") and self._by_line is not None:
-            kind = "lines" if self._by_line else ""
-        is_plain = (kind == "lines" and self._separator) or (
-            kind == "gutenberg" and self._keep_gutenberg
-        )
-        self._kinds[file.path] = "" if is_plain else kind
-        return blocks
+    def _recognize(self, file: rows.File) -> tuple[str, Iterator[bytes]]:
+        """Returns the kind of a text, "" if it is read as any other one, and its blocks."""
+        is_document = rows.is_document(file.path)
+        texts = rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
+        kind, blocks = kind_of(texts)
+        if kind in ("", "lines"):
+            is_by_line = kind == "lines" and not self._separator
+            kind = "lines" if (is_by_line if self._by_line is None else self._by_line) else ""
+        self._kinds[file.path] = "" if kind == "gutenberg" and self._keep_gutenberg else kind
+        return self._kinds[file.path], blocks
 
     def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        if self._format(file.path):
-            texts = rows.open_texts(file, self._field)
-            if rows.is_document(file.path) and not self._keep_gutenberg:
-                texts = map(self._without_license, texts, itertools.repeat(file))
-            yield from (Piece(text, True) for text in texts)
+        if self._format(file.path) and not rows.is_document(file.path):
+            yield from (Piece(text, True) for text in rows.open_texts(file, self._field))
             return
-        blocks = self._recognize(file)
-        kind = self._kinds[file.path]
+        kind, blocks = self._recognize(file)
         if kind == "chat":
-            conversations = list(whatsapp(b"".join(blocks).decode()))
+            conversations = whatsapp(b"".join(blocks).decode())
             file.speakers += count_messages(conversations)
             yield from (Piece(row["text"].encode(), True) for row in conversations)
             return
         if kind == "lines":
             if self._by_line is None:
-                note = "a list: each line is a document (data.by_line = false makes it one)"
-                file.notes.append(note)
+                file.notes.append("a list: each line is a document, unless data.by_line = false")
             yield from (Piece(line.rstrip(b"\r"), True) for line in rows.lines(blocks))
             return
         if kind == "gutenberg":
-            file.notes.append(WITHOUT_LICENSE)
+            note = "without the license of Project Gutenberg (data.keep_gutenberg = true keeps it)"
+            file.notes.append(note)
             blocks = without_license(blocks)
         if self._separator:
             yield from _separated(blocks, self._separator)
         else:
             yield from (Piece(block, False) for block in blocks)
             yield Piece(b"", True)
-
-    def _without_license(self, text: bytes, file: rows.File) -> bytes:
-        head, blocks = head_of(iter([text]))
-        if kind_of(head) != "gutenberg":
-            return text
-        file.notes.append(WITHOUT_LICENSE)
-        return b"".join(without_license(blocks))
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -347,7 +334,7 @@ class PairFiles(TextFiles):
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
     has_rows: ClassVar[bool] = False
 
-    def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
+    def _documents(self, file: rows.File) -> Iterator[Piece]:
         for number, line in enumerate(rows.lines(rows.checked_blocks(file)), start=1):
             sides = [column.strip() for column in line.split(b"\t")]
             if len(sides) < 2 or not all(sides[:2]):

@@ -238,7 +238,7 @@ def complete_settings(
     except UserError:
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
         can_read = False
-    data = config.data
+    data: Any = config.data
     # Chats are recognized by their content.
     if can_read:
         text = read_text(data)
