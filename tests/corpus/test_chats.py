@@ -38,12 +38,12 @@ two lines
 21/06/2019, 09:00 - Ben: Morning
 21/06/2019, 09:00 - Ana: Yes?
 """
-AMERICAN = """6/20/19, 3:58\u202fPM - Ana: I was first
-6/20/19, 3:59\u202fPM - Ben: Hello:
+AMERICAN = """6/20/19, 11:58\u202fAM - Ana: I was first
+6/20/19, 11:59\u202fAM - Ben: Hello:
 two lines
-6/20/19, 3:59\u202fPM - Ben: and more
-6/20/19, 3:59\u202fPM - Ana: Hi!
-6/20/19, 4:10\u202fPM - Ana: bye
+6/20/19, 11:59\u202fAM - Ben: and more
+6/20/19, 11:59\u202fAM - Ana: Hi!
+6/20/19, 1:10\u202fPM - Ana: bye
 6/21/19, 9:00\u202fAM - Ben: Morning
 6/21/19, 9:00\u202fAM - Ana: Yes?
 """
