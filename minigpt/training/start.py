@@ -239,8 +239,8 @@ def complete_settings(
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
         can_read = False
     data: Any = config.data
-    # Chats are recognized by their content.
-    if can_read:
+    # Chats are recognized by their content. A complete configuration names its source.
+    if can_read and (is_open or data.me):
         text = read_text(data)
         if data != (data := for_chats(data, text)):
             text, config = read_text(data), config.model_copy(update={"data": data})
