@@ -39,6 +39,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("train --text binary.txt", "binary.txt"),
     ("train --text empty.txt --text missing.txt", "empty.txt", "missing.txt"),
     ("train --text short.txt", "tokens"),
+    ("train --text book.txt --me Ana", "--me 'Ana'"),
     (f"train --text {'x' * 300}", "xxx"),
     ("train --text 'a\nb'", r"a\nb"),
     ("train --text nothing.txt --set data.weights=[-1]", "--set data.weights", "nothing.txt"),

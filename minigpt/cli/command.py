@@ -59,8 +59,8 @@ TextOption = Annotated[
     typer.Option(
         "--text",
         metavar="PATH",
-        help="File (.txt, .md, .jsonl, .csv, .tsv, .parquet, .arrow; .gz, .zst), folder, glob, or - for "
-        "standard input. Repeatable.",
+        help="File (.txt, .md, .epub, .docx, .odt, .html, .pdf, .ipynb, .srt, .csv, .jsonl, .parquet, .zip "
+        "and others), folder, glob, or - for standard input. Repeatable.",
     ),
 ]
 

@@ -1,5 +1,6 @@
 """`minigpt train`: trains a model, or resumes training."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,13 @@ def train(
     ] = None,
     text: TextOption = None,
     base: BaseOption = None,
+    me: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="In a chat, the person who answers. Default: the one with most messages.",
+        ),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run directory. Default: runs/NAME-N.")
     ] = None,
@@ -82,13 +90,18 @@ def train(
                 "--text": text,
                 "--run": run,
                 "--base": base,
+                "--me": me,
             }
             _resume(resume, given, overrides or [])
             return
-        from_base = {} if base is None else {"training.init_from": "--base"}
-        with naming_options(NEW_RUN | OVERRIDES | from_base):
+        options = {} if base is None else {"training.init_from": "--base"}
+        changes = list(overrides or [])
+        if me is not None:
+            options["data.me"] = "--me"
+            changes.append(f"data.me={json.dumps(me, ensure_ascii=False)}")
+        with naming_options(NEW_RUN | OVERRIDES | options):
             name = run_name(config, text or [])
-            settings = new_settings(config, text or [], run, overrides or [], base)
+            settings = new_settings(config, text or [], run, changes, base)
             # These import TensorFlow, so a wrong option is reported before.
             if not plan:
                 minigpt.train(settings, run, name=name, command=program_name())

@@ -26,8 +26,20 @@ TextColumn = Annotated[
     str | None,
     Field(
         min_length=1,
-        description="column of the texts, for files with rows; if unset, `text` or the only one of strings",
+        description="column of the texts, for files with rows; if unset, `text` or the one of long texts",
     ),
+]
+Me = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        description="the person in a chat whose messages the model learns to write; if unset, the one with "
+        "most messages",
+    ),
+]
+Duplicates = Annotated[
+    Literal["keep", "drop"],
+    Field(description="whether copies of a document are kept; the first one always is"),
 ]
 ValPaths = Annotated[
     list[str],
@@ -53,14 +65,20 @@ class StoriesConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """Files of the user: text, or rows with a column of texts."""
+    """Files of the user: text, documents, rows with a column of texts, or chats."""
 
     source: Literal["files"] = "files"
     paths: Paths = Field([])
-    """files of text, of rows (.jsonl, .csv, .tsv, .json, .parquet, .arrow) or compressed (.gz, .zst),
-    folders, glob patterns, - for standard input; at least one"""
+    """files of the kinds in docs/data.md, such as .txt, .epub, .pdf, .csv, .jsonl and .zip, folders, glob
+    patterns, - for standard input; at least one"""
     field: TextColumn = None
     document_separator: Separator = None
+    by_line: bool | None = None
+    """whether each line of a file of text is a document; if unset, those of lists, such as of names"""
+    keep_gutenberg: bool = False
+    """whether the headers and licenses of Project Gutenberg are kept"""
+    me: Me = None
+    duplicates: Duplicates = "keep"
     val_paths: ValPaths = Field([])
     weights: list[Annotated[float, Field(gt=0)]] | None = None
     """the rate at which each path is read, such as [3, 1]; by size if unset"""
@@ -75,6 +93,7 @@ class DatasetsConfig(DataConfig):
     split: str = Field("train", min_length=1)
     """the part of the data set that is read"""
     field: TextColumn = None
+    duplicates: Duplicates = "keep"
 
 
 class ImdbConfig(DataConfig):
@@ -105,9 +124,11 @@ class DialoguesConfig(DataConfig):
 
     source: Literal["dialogues"] = "dialogues"
     paths: list[str] = Field([])
-    """files of dialogues, one a row, folders (every such file below), glob patterns; the bundled
+    """files of dialogues, one a row, or chats, folders (every such file below), glob patterns; the bundled
     questions about small worlds if empty"""
     val_paths: ValPaths = Field([])
+    me: Me = None
+    duplicates: Duplicates = "keep"
 
 
 class PairsConfig(DataConfig):

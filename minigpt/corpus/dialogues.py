@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from minigpt.corpus.batches import shuffled
+from minigpt.corpus.chats import SPEAKERS, count_messages, turns, whatsapp
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import DIALOGUE_COLUMNS, SourceFile, format_of, open_rows
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, format_of, is_document, open_rows
 from minigpt.corpus.text_files import TextFiles
-from minigpt.errors import UserError
+from minigpt.errors import UserError, nearest
 from minigpt.storage.files import bundled_file
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import answers, check_messages, find
@@ -36,28 +37,59 @@ ROLE_NAMES = {"human": "user", "gpt": "assistant"}
 
 
 class Dialogues(TextFiles):
-    """The dialogues of files, each row one dialogue.
+    """The dialogues of files, each row one dialogue, and the conversations of chats.
 
     Args:
       paths: files, folders and globs; the bundled dialogues if empty.
       val_paths: those of the validation text, which come first.
+      me: the person in chats whose messages are the answers; None for the one with most messages in a file.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        suffix for suffix in TextFiles.suffixes if not suffix.startswith((".txt", ".md"))
+        suffix
+        for suffix in TextFiles.suffixes
+        if not suffix.startswith((".txt", ".md")) and not is_document(Path(f"a{suffix}"))
     )
 
-    def __init__(self, paths: Sequence[str | Path], val_paths: Sequence[str | Path] = ()) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        val_paths: Sequence[str | Path] = (),
+        me: str | None = None,
+    ) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
+        self._me = me
 
-    def _documents(self, file: SourceFile) -> Iterator[Piece]:
-        if format_of(file.path) is None:
-            raise UserError(f"{file.path}: should be a file with rows, such as .jsonl")
-        for number, row in enumerate(open_rows(file), start=1):
+    def _documents(self, file: File) -> Iterator[Piece]:
+        rows: Iterable[dict[str, Any]]
+        if format_of(file.path):
+            rows = open_rows(file)
+        else:
+            kind, blocks = self._recognize(file)
+            if kind != "chat":
+                problem = "should be a chat, or a file with rows, such as .jsonl"
+                raise UserError(f"{file.path}: {problem}")
+            rows = whatsapp(b"".join(blocks).decode())
+            file.speakers += count_messages(rows)
+        me = self._me
+        for number, row in enumerate(rows, start=1):
+            if SPEAKERS in row:
+                # The messages are counted when the first row is there.
+                me = me or file.speakers.most_common(1)[0][0]
+                check_speaker(me, file.speakers, file.path)
+                row = {"messages": turns(row[SPEAKERS], me)}
+                if not row["messages"]:
+                    continue
             try:
                 yield Piece(document(row), True)
             except UserError as error:
                 raise UserError(f"{file.path}: row {number:,}: {error}") from None
+
+
+def check_speaker(me: str, speakers: Mapping[str, int], path: object) -> None:
+    """Raises a `UserError` if a person has no messages in a chat."""
+    if me not in speakers:
+        raise UserError(f"data.me = {me!r}: has no messages in {path}{nearest(me, speakers)}")
 
 
 def document(row: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet and Arrow.
+"""Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet, Arrow, documents, and archives.
 
 A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."} from the blocks of
 a file, decompressed by `blocks`, or from its whole `content`. A file is refused at its first problem.
@@ -16,12 +16,15 @@ import os
 import re
 import reprlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
 import zstandard
 
+from minigpt.corpus.chats import count_messages, exported
+from minigpt.corpus.formats import FORMATS, archive
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -42,17 +45,21 @@ _FIRST_ROWS = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,\deE]*")
+ZIP = ".zip"
 
 
 class SourceFile(io.FileIO):
     """A file of the user, which is hashed while it is read from its beginning to its end.
 
+    Attributes:
+      notes: what a user should know about how it was read.
+      speakers: the number of messages of each person, if it is a chat.
     Raises:
       UserError: it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.notes, self.speakers = path, list[str](), Counter[str]()
         self._hash = hashlib.sha256()
         try:
             super().__init__(path)
@@ -76,6 +83,18 @@ class SourceFile(io.FileIO):
         return self._hash.hexdigest()
 
 
+class Member(io.BytesIO):
+    """A file of an archive, in memory; the attributes are those of `SourceFile`."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        super().__init__(content)
+        self.path, self.content = path, content
+        self.notes, self.speakers = list[str](), Counter[str]()
+
+
+File = SourceFile | Member
+
+
 def format_of(path: Path) -> str | None:
     """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
     name = path.name.lower()
@@ -83,7 +102,43 @@ def format_of(path: Path) -> str | None:
     return suffix if suffix in READERS else None
 
 
-def open_rows(file: SourceFile, columns: Sequence[str] | None = None) -> Iterator[Row]:
+def is_document(path: Path) -> bool:
+    """Returns whether a file is a document with a format of its own, such as .epub."""
+    return format_of(path) in FORMATS
+
+
+def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
+    """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
+
+    Hidden files, and those whose names lead out of the archive, are skipped.
+    """
+    try:
+        zipped, names = archive(file.content), []
+        for name in sorted(zipped.namelist()):
+            parts = name.split("/")
+            if name.endswith(suffixes) and not any(p.startswith((".", "__MAC")) for p in parts):
+                # A name may contain line ends.
+                names.append(Path(f"{file.path}/{ascii(name)[1:-1]}"))
+                yield Member(names[-1], zipped.read(name))
+        if not names:
+            raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
+    except Exception as error:
+        raise _refusal(file.path, error) from None
+
+
+def _refusal(path: Path, error: Exception, row: str = "") -> UserError:
+    """Returns the error of a file that is not of its kind. Each library has exceptions of its own."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, ModuleNotFoundError):
+        extra = "documents" if error.name == "pypdf" else "data"
+        problem = f"{error.name} is not installed: {install_command(extra)}"
+        return UserError(f"{path.suffix.lower()}: {problem}")
+    problem = (str(error) or type(error).__name__).splitlines()[0]
+    return UserError(f"{path}: {row}not {format_of(path) or ZIP}: {problem}")
+
+
+def open_rows(file: File, columns: Sequence[str] | None = None) -> Iterator[Row]:
     """Yields the columns of each row of a file that has a format; see `format_of`.
 
     Args:
@@ -98,73 +153,105 @@ def open_rows(file: SourceFile, columns: Sequence[str] | None = None) -> Iterato
                 raise ValueError(f"should be an object, not {reprlib.repr(row)}")
             yield row
             number += 1
-    except ModuleNotFoundError as error:
-        needed = f"{error.name} is not installed: {install_command('data')}"
-        raise UserError(f"{path.suffix.lower()}: {needed}") from None
-    except UserError:
-        raise
-    except Exception as error:  # Each library has exceptions of its own.
-        problem = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: row {number + 1:,}: not {format_of(path)}: {problem}") from None
+    except Exception as error:
+        row = "" if is_document(path) else f"row {number + 1:,}: "
+        raise _refusal(path, error, row) from None
     if not number:
-        raise UserError(f"{path}: has no rows; should contain text")
+        what = "text" if is_document(path) else "rows"
+        raise UserError(f"{path}: has no {what}; should contain text")
 
 
-def open_texts(file: SourceFile, field: str | None) -> tuple[str, Iterator[bytes]]:
-    """Returns the column of a file's texts, and an iterator over the text of each row.
+def open_texts(file: File, field: str | None) -> Iterator[bytes]:
+    """Yields the text of each row, and adds the name of its column to the notes of the file.
 
     Args:
-      field: the column; None for the one that is called "text", or else the only one of strings.
+      field: the column; None for the one that is called "text", or else that with the longest strings.
     Raises:
       UserError: with the problem of the file, or because there is no such column.
     """
     rows, path = open_rows(file), file.path
     first = list(itertools.islice(rows, _FIRST_ROWS))
-    column = _text_column(first, path, field)
+    # Documents and chats have no other columns.
+    is_text = is_document(path) or bool(file.speakers)
+    column = TEXT_COLUMN if is_text else _text_column(first, path, field)
+    if field is None and not is_text:
+        file.notes.append(f"the texts are those of the column {column!r}")
     # Other columns of these formats need not be read.
     is_columnar = format_of(path) in (".parquet", ".arrow")
     rows = open_rows(file, [column]) if is_columnar else itertools.chain(first, rows)
-
-    def texts() -> Iterator[bytes]:
-        for number, row in enumerate(rows, start=1):
-            value = row.get(column)
-            if not isinstance(value, str) or "\0" in value:
-                problem = f"{column!r} should be a string of text: {reprlib.repr(value)}"
-                raise UserError(f"{path}: row {number:,}: {problem}")
-            # Half of a surrogate pair becomes a question mark.
-            yield value.encode(errors="replace")
-
-    return column, texts()
+    for number, row in enumerate(rows, start=1):
+        value = row.get(column)
+        if not isinstance(value, str) or "\0" in value:
+            problem = f"{column!r} should be a string of text: {reprlib.repr(value)}"
+            raise UserError(f"{path}: row {number:,}: {problem}")
+        # Half of a surrogate pair becomes a question mark.
+        yield value.encode(errors="replace")
 
 
-def _text_column(first: Iterable[Row], path: Path, field: str | None) -> str:
-    values: dict[str, Any] = {}
-    for row in first:
-        values |= {name: value for name, value in row.items() if values.get(name) is None}
-    # All values of CSV are strings, of numbers too.
-    names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
+def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
+    names = {name: None for row in first for name in row}
     wanted = field or TEXT_COLUMN
     # Objects of JSON need not have the same names.
-    if wanted in values or (field and "json" in str(format_of(path))):
+    if wanted in names or (field and "json" in str(format_of(path))):
         return wanted
-    names = names or list(values)
-    if field is None and len(names) == 1:
-        return names[0]
-    shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
+    lengths: dict[str, tuple[bool, int]] = {}
+    for name in names:
+        # All values of CSV are strings, of numbers too.
+        values = [value for row in first if isinstance(value := row.get(name), str)]
+        if texts := [value for value in values if not _NUMBER.fullmatch(value)]:
+            # Addresses and hashes are long, and have no spaces.
+            has_spaces = 2 * sum(" " in text for text in texts) > len(texts)
+            lengths[name] = has_spaces, sum(map(len, texts)) // len(texts)
+    columns = list(lengths) or list(names)
+    longest = sorted(columns, key=lambda name: lengths.get(name, ()))[-2:]
+    if field is None and len({lengths.get(name) for name in longest}) == len(longest) > 0:
+        return longest[-1]
+    shown = ", ".join(map(repr, columns[:20])) + ", ..." * (len(columns) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
-def _json(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Any]:
-    """Reads JSON Lines, or one array of objects, which is read as a whole."""
+def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
+    """Reads JSON Lines; or an array of objects, or an object that contains one, as a whole."""
     blocks = checked_blocks(file)
     first = next(blocks)
     blocks = itertools.chain([first], blocks)
     if first.lstrip().startswith(b"["):
         return iter(json.loads(b"".join(blocks)))
-    return (json.loads(line) for line in lines(blocks) if line.strip())
+    texts = filter(bytes.strip, lines(blocks))
+    beginning = list(itertools.islice(texts, 2))
+    # An object in one line, and another one.
+    is_lines = len(beginning) > 1 and beginning[0].rstrip().endswith(b"}")
+    if is_lines or format_of(file.path) != ".json":
+        return map(json.loads, itertools.chain(beginning, texts))
+    return iter(_rows_of(json.loads(b"\n".join([*beginning, *texts])), file))
 
 
-def _csv(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
+def _rows_of(content: Any, file: File) -> list[Any]:
+    """Returns the rows of an object: a chat, the longest array in it, or the object itself."""
+    if not isinstance(content, dict):
+        return [content]
+    if chat := exported(content):
+        file.speakers += count_messages(chat)
+        return chat
+    path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
+    keys = set().union(*(turn for turn in longest if path in DIALOGUE_COLUMNS))
+    # A row with a list, such as of messages.
+    if isinstance(content.get(TEXT_COLUMN), str) or keys & {"role", "value"} or not longest:
+        return [content]
+    file.notes.append(f"the rows are those of the array {path!r}")
+    return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in longest]
+
+
+def _arrays(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Yields the arrays of objects or of strings in an object, with their paths, such as "data.rows"."""
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _arrays(value, f"{path}{name}.")
+        elif isinstance(value, list) and {type(each) for each in value} in ({dict}, {str}):
+            yield f"{path}{name}", value
+
+
+def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
     # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
@@ -181,7 +268,7 @@ def _csv(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
         yield row
 
 
-def _parquet(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
+def _parquet(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow.parquet
 
     # Without these settings, whole columns of a row group would be in memory.
@@ -191,7 +278,7 @@ def _parquet(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
             yield from batch.to_pylist()
 
 
-def _arrow(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
+def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     import pyarrow
 
     with _arrow_file(file) as rows:
@@ -208,16 +295,22 @@ def _arrow(file: SourceFile, columns: Sequence[str] | None) -> Iterator[Row]:
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-def _arrow_file(file: SourceFile) -> Any:
+def _arrow_file(file: File) -> Any:
     """Returns a file for pyarrow, which reads it in another order: from memory unless it is large."""
     import pyarrow
 
-    is_small = os.fstat(file.fileno()).st_size <= _IN_MEMORY
+    is_small = isinstance(file, Member) or os.fstat(file.fileno()).st_size <= _IN_MEMORY
     return pyarrow.BufferReader(file.content) if is_small else pyarrow.OSFile(str(file.path))
 
 
+def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
+    """Yields the text of a file of `FORMATS`."""
+    if text := FORMATS[format_of(file.path) or ""](b"".join(blocks(file))).strip():
+        yield {TEXT_COLUMN: text}
+
+
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
-READERS: dict[str, Callable[[SourceFile, Sequence[str] | None], Iterator[Any]]] = {
+READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     ".jsonl": _json,
     ".ndjson": _json,
     ".json": _json,
@@ -225,18 +318,21 @@ READERS: dict[str, Callable[[SourceFile, Sequence[str] | None], Iterator[Any]]] 
     ".tsv": _csv,
     ".parquet": _parquet,
     ".arrow": _arrow,
+    **dict.fromkeys(FORMATS, _document),
 }
 
 
-def checked_blocks(file: SourceFile) -> Iterator[bytes]:
+def checked_blocks(file: File) -> Iterator[bytes]:
     """Yields the text of a file in blocks, without a byte order mark.
+
+    Text in UTF-16 that begins with a byte order mark becomes UTF-8.
 
     Raises:
       UserError: the file is empty, or it is not text in UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     n_bytes, path = 0, file.path
-    for block in itertools.chain(blocks(file), [b""]):
+    for block in itertools.chain(_from_utf16(blocks(file), path), [b""]):
         try:
             if "\0" in decoder.decode(block, final=not block):
                 raise UserError(f"{path}: has bytes of value 0; should be text in UTF-8")
@@ -251,7 +347,20 @@ def checked_blocks(file: SourceFile) -> Iterator[bytes]:
         raise UserError(f"{path}: empty; should contain text")
 
 
-def blocks(file: SourceFile) -> Iterator[bytes]:
+def _from_utf16(blocks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    first = next(blocks, b"")
+    first += next(blocks, b"") if len(first) == 1 else b""
+    is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    try:
+        for block in itertools.chain([first] if first else [], blocks):
+            yield decoder.decode(block).encode() if is_utf16 else block
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: begins like UTF-16, and is not: {error.reason}") from None
+
+
+def blocks(file: File) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
     suffix = file.path.suffix
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
@@ -263,7 +372,7 @@ def blocks(file: SourceFile) -> Iterator[bytes]:
         raise UserError(f"{file.path}: cannot be read: {reason}") from None
 
 
-def _zstd_blocks(file: SourceFile) -> Iterator[bytes]:
+def _zstd_blocks(file: File) -> Iterator[bytes]:
     # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
     frame, compressed = None, b""
     while compressed or (compressed := file.read(_ZSTD_BYTES)):

@@ -7,7 +7,7 @@ import re
 import sysconfig
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -26,9 +26,9 @@ from minigpt.config import (
 )
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
 from minigpt.config.data import StoriesConfig
-from minigpt.corpus.dialogues import Dialogues
+from minigpt.corpus.dialogues import Dialogues, check_speaker
 from minigpt.corpus.documents import Documents, Piece, collect
-from minigpt.corpus.split import split_corpus
+from minigpt.corpus.split import split_corpus, without_copies
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
@@ -121,7 +121,12 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
             different.update(text.decode(errors="ignore"))
 
     spans, digests = collect(source.pieces(), keep)
-    documents = Documents(kept, spans, digests) if total <= IN_MEMORY else None
+    all_documents = Documents(kept, spans, digests)
+    remaining = without_copies(all_documents, data)
+    if copies := len(all_documents) - len(remaining):
+        LOGGER.info(f"{copies:,} copies of documents are left out; {len(remaining):,} remain")
+        size, characters = (round(n * remaining.bytes / total) for n in (size, characters))
+    documents = remaining if total <= IN_MEMORY else None
     share = 1.0 if own else None
     if documents and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
         # The batch for a short text depends on what is left for training.
@@ -131,13 +136,42 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     return Text(source, source.fingerprint(), measured, documents)
 
 
+def for_chats(data: DataConfig, text: Text) -> DataConfig:
+    """Returns the settings for a text that was read with others: those of dialogues if all files are chats.
+
+    `me` becomes the person whose messages are the answers.
+
+    Raises:
+      UserError: `me` has no messages, or there are no chats.
+    """
+    files, me = text.source, getattr(data, "me", None)
+    if not isinstance(files, TextFiles) or not (me or files.speakers):
+        return data
+    is_chat = files.speakers and (isinstance(data, DialoguesConfig) or not files.no_chat)
+    if me and not is_chat:
+        raise UserError(f"data.me = {me!r}: is for chats; {files.no_chat} is none")
+    # Several texts with weights are read as texts.
+    if not is_chat or getattr(data, "weights", None):
+        return data
+    me, name = me or files.speakers.most_common(1)[0][0], source_name(data)
+    check_speaker(me, files.speakers, name)
+    LOGGER.info(
+        f"{name}: a chat; the model answers as {me}, of {len(files.speakers):,} people (data.me)"
+    )
+    given = data.model_dump(exclude_unset=True)
+    given = {name: given[name] for name in given if name in DialoguesConfig.model_fields}
+    for name in ("paths", "val_paths"):
+        given[name] = files.found(getattr(data, name, []))
+    return DialoguesConfig(**given | {"source": "dialogues", "me": me})
+
+
 def open_source(data: DataConfig) -> Source | TextFiles:
     """Returns the source that `data.source` names. The user's own validation text comes first."""
     val_paths = getattr(data, "val_paths", [])
     match data:
         case FilesConfig():
             # A file that both name is one of the validation text.
-            files = TextFiles([*val_paths, *data.paths], data.document_separator, data.field)
+            files = text_files([*val_paths, *data.paths], data)
             if data.weights is not None and len(data.weights) != len(data.paths):
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
@@ -147,7 +181,7 @@ def open_source(data: DataConfig) -> Source | TextFiles:
         case PairsConfig():
             return PairFiles(data.paths)
         case DialoguesConfig():
-            return Dialogues(data.paths, val_paths)
+            return Dialogues(data.paths, val_paths, data.me)
         # The hash of a download is known: an existing token store makes the download unnecessary.
         case ImdbConfig():
             return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
@@ -158,6 +192,13 @@ def open_source(data: DataConfig) -> Source | TextFiles:
         case StoriesConfig():
             return Source(lambda: (Piece(s.encode(), True) for s in stories()), FINGERPRINT)
     raise NotImplementedError(f"data.source = {data.source!r}")
+
+
+def text_files(paths: Sequence[str | Path], data: DataConfig) -> TextFiles:
+    """Returns files of texts that are read by the settings of a source, as far as it has them."""
+    names = ("field", "by_line", "keep_gutenberg")
+    settings = {name: getattr(data, name) for name in names if hasattr(data, name)}
+    return TextFiles(paths, getattr(data, "document_separator", None), **settings)
 
 
 def source_name(data: DataConfig) -> str:

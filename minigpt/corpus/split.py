@@ -214,6 +214,14 @@ def count_duplicates(documents: Documents, pairs: bool) -> int:
     return len(found) - len(np.unique(found))
 
 
+def without_copies(documents: Documents, data: DataConfig) -> Documents:
+    """Returns all documents; without copies of earlier ones if `data.duplicates` is "drop"."""
+    if getattr(data, "duplicates", "keep") == "keep":
+        return documents
+    _, firsts = _group_equal(documents, step=1)
+    return documents.select(firsts)
+
+
 def _group_equal(documents: Documents, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the group of equal texts of every `step`-th document, int64[N / step], and their firsts.
 

@@ -11,13 +11,16 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from minigpt.corpus import rows
+from minigpt.corpus.chats import count_messages, whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.recognition import kind_of, without_license
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import scratch_folder
@@ -30,7 +33,10 @@ class TextFiles:
     """Files, folders and globs; `.gz` and `.zst` files are decompressed while being read.
 
     A file of text is one document; with a separator, the text between two separators is one. A row of
-    JSON Lines, CSV, Parquet and Arrow is one document; see `rows`. "-" is standard input.
+    JSON Lines, CSV, Parquet and Arrow is one document, and so is each file of `formats`; see `rows`. The
+    files of a .zip are read as those of a folder. "-" is standard input. By their beginning, three kinds of
+    text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
+    and books of Project Gutenberg, whose licenses are left out.
 
     In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
     files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
@@ -41,7 +47,11 @@ class TextFiles:
       paths: files, folders and globs.
       separator: text between two documents of a file of text.
       field: the column of the texts; None for the one that `rows.open_texts` finds.
+      by_line: whether each line of a file of text is a document; None for lists only.
+      keep_gutenberg: whether headers and licenses of Project Gutenberg are kept.
     Attributes:
+      speakers: the number of messages of each person in chats, known after `pieces`.
+      no_chat: the first file that is no chat, known after `pieces`; None if all are chats.
       path_numbers: the number of the path that leads to each file.
       path_bytes: bytes of the documents of each path, known after `pieces`.
       problems: those that are known before a file is read, one line each.
@@ -52,21 +62,29 @@ class TextFiles:
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         kind + compression
-        for kind in (".txt", ".md", *rows.READERS)
+        for kind in (".txt", ".md", *rows.READERS, rows.ZIP)
         for compression in ("", *rows.COMPRESSIONS)
-        if kind != ".json"
+        if kind != ".json" and (kind != rows.ZIP or not compression)
     )
     has_rows: ClassVar[bool] = True
 
     def __init__(
-        self, paths: Sequence[str | Path], separator: str | None = None, field: str | None = None
+        self,
+        paths: Sequence[str | Path],
+        separator: str | None = None,
+        field: str | None = None,
+        by_line: bool | None = None,
+        keep_gutenberg: bool = False,
     ):
         if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
             problem = "should be a list of paths, such as ['book.txt']"
             raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.encode() if separator else None
-        self._field = field
-        self._columns: dict[str, list[Path]] = {}
+        self._field, self._by_line, self._keep_gutenberg = field, by_line, keep_gutenberg
+        self._notes: dict[str, list[Path]] = {}
+        # What was recognized in each file of text.
+        self._kinds: dict[Path, str] = {}
+        self.speakers, self.no_chat = Counter[str](), cast(Path | None, None)
         self._hashes: dict[Path, str] = {}
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
@@ -92,13 +110,17 @@ class TextFiles:
         return f"{path}: no such file or folder{kinds}"
 
     def log_notes(self) -> None:
-        """Logs which columns were read."""
-        for column, files in self._columns.items() if self._field is None else ():
+        """Logs how the files were read, such as which columns."""
+        for note, files in self._notes.items():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-            LOGGER.info("%s%s: the texts are those of the column %r", files[0], more, column)
+            LOGGER.info("%s%s: %s", files[0], more, note)
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
+
+    def found(self, paths: Sequence[str]) -> list[str]:
+        """Returns the files that are found by some paths."""
+        return [str(file) for path in paths for file in _find(path, self.suffixes)]
 
     def check_found(self) -> None:
         """Raises a `UserError` with every path that leads to no file, one line each; reads none."""
@@ -117,9 +139,12 @@ class TextFiles:
         for path in self._files:
             kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
             total.update((self._format(path) or kind[1:]).encode())
+            total.update(self._kind(path).encode())
             total.update(bytes.fromhex(self._hashes.get(path) or sha256_of(path)))
         if self._field and any(map(self._format, self._files)):
             total.update(self._field.encode())
+        if any(path.suffix.lower() == rows.ZIP or rows.is_document(path) for path in self._files):
+            total.update(f"{self._by_line} {self._keep_gutenberg}".encode())
         return total.hexdigest()
 
     def pieces(self) -> Iterator[Piece]:
@@ -130,12 +155,17 @@ class TextFiles:
         """
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
-        self._columns = {}
+        self._notes, self.speakers, self.no_chat = {}, Counter(), None
         for path, number in zip(self._files, self.path_numbers, strict=True):
             with gathering(problems), rows.SourceFile(path) as file:
-                for piece in self._documents(file):
-                    self.path_bytes[number] += len(piece.text)
-                    yield piece
+                for part in self._parts(file):
+                    for piece in self._documents(part):
+                        self.path_bytes[number] += len(piece.text)
+                        yield piece
+                    for note in part.notes:
+                        self._notes.setdefault(note, []).append(part.path)
+                    self.speakers += part.speakers
+                    self.no_chat = self.no_chat or (None if part.speakers else part.path)
                 self._hashes[path] = file.sha256()
         if problems:
             # Every file that needs a missing package gives the same line.
@@ -150,14 +180,52 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
+    def _parts(self, file: rows.SourceFile) -> Iterator[rows.File]:
+        """Yields the files of an archive, and any other file itself."""
+        is_archive = self.has_rows and file.path.suffix.lower() == rows.ZIP
+        # Those of a .zip in a .zip are not read.
+        return rows.members(file, TextFiles.suffixes[:-1]) if is_archive else iter([file])
+
+    def _kind(self, path: Path) -> str:
+        """Returns what a file of text contains that is read in a way of its own; see `recognition`."""
+        is_text = self.has_rows and not self._format(path) and path.suffix.lower() != rows.ZIP
+        if is_text and path not in self._kinds:
+            self._kinds[path] = ""
+            with suppress(UserError), rows.SourceFile(path) as file:
+                self._recognize(file)
+        return self._kinds[path] if is_text else ""
+
+    def _recognize(self, file: rows.File) -> tuple[str, Iterator[bytes]]:
+        """Returns the kind of a text, "" if it is read as any other one, and its blocks."""
+        is_document = rows.is_document(file.path)
+        texts = rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
+        kind, blocks = kind_of(texts)
+        if kind in ("", "lines"):
+            is_by_line = kind == "lines" and not self._separator
+            kind = "lines" if (is_by_line if self._by_line is None else self._by_line) else ""
+        self._kinds[file.path] = "" if kind == "gutenberg" and self._keep_gutenberg else kind
+        return self._kinds[file.path], blocks
+
+    def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        if self._format(file.path):
-            column, texts = rows.open_texts(file, self._field)
-            self._columns.setdefault(column, []).append(file.path)
-            yield from (Piece(text, True) for text in texts)
+        if self._format(file.path) and not rows.is_document(file.path):
+            yield from (Piece(text, True) for text in rows.open_texts(file, self._field))
             return
-        blocks = rows.checked_blocks(file)
+        kind, blocks = self._recognize(file)
+        if kind == "chat":
+            conversations = whatsapp(b"".join(blocks).decode())
+            file.speakers += count_messages(conversations)
+            yield from (Piece(row["text"].encode(), True) for row in conversations)
+            return
+        if kind == "lines":
+            if self._by_line is None:
+                file.notes.append("a list: each line is a document, unless data.by_line = false")
+            yield from (Piece(line.rstrip(b"\r"), True) for line in rows.lines(blocks))
+            return
+        if kind == "gutenberg":
+            note = "without the license of Project Gutenberg (data.keep_gutenberg = true keeps it)"
+            file.notes.append(note)
+            blocks = without_license(blocks)
         if self._separator:
             yield from _separated(blocks, self._separator)
         else:
@@ -266,7 +334,7 @@ class PairFiles(TextFiles):
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
     has_rows: ClassVar[bool] = False
 
-    def _documents(self, file: rows.SourceFile) -> Iterator[Piece]:
+    def _documents(self, file: rows.File) -> Iterator[Piece]:
         for number, line in enumerate(rows.lines(rows.checked_blocks(file)), start=1):
             sides = [column.strip() for column in line.split(b"\t")]
             if len(sides) < 2 or not all(sides[:2]):

@@ -22,7 +22,7 @@ from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
 from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
-from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
+from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus, without_copies
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
@@ -98,7 +98,11 @@ def open_corpus(
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
     if corpus.duplicates:
         unit = "pairs" if isinstance(data, PairsConfig) else "documents"
-        LOGGER.info(f"{corpus.duplicates:,} {unit} are copies of others")
+        total = corpus.train.documents + corpus.val.documents
+        remain = total // (2 if unit == "pairs" else 1) - corpus.duplicates
+        setting = "" if unit == "pairs" else ' (data.duplicates = "drop")'
+        said = f"{corpus.duplicates:,} {unit} are copies of others; {remain:,} would remain without them"
+        LOGGER.info(said + setting)
     return corpus
 
 
@@ -186,7 +190,9 @@ class _Store:
         if self.by_bytes and not isinstance(data, IdsConfig | PairsConfig):
             settings["split"] = "bytes"
         if self.is_dialogues:
-            settings["dialogues"] = True
+            settings["dialogues"] = getattr(data, "me", None) or True
+        if getattr(data, "duplicates", "keep") == "drop":
+            settings["duplicates"] = "drop"
         if self.has_paths:
             settings["val_paths"] = len(getattr(data, "val_paths", []))
             settings["path_numbers"] = self.source.path_numbers
@@ -217,7 +223,7 @@ class _Store:
         if self.ids and tokenizer:
             parts: Any = self.ids.split(self.data.val_fraction, tokenizer)
         else:
-            documents = self._documents()
+            documents = without_copies(self._documents(), self.data)
             path_bytes = self.source.path_bytes if self.has_paths else []
             parts = split_corpus(documents, self.data, path_bytes, self.by_bytes)
             is_pairs = isinstance(self.data, PairsConfig)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from minigpt.corpus.dialogues import Dialogues, PackedDialogues, encode_documents
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.text_files import PairFiles, TextFiles
+from minigpt.corpus.sources import text_files
+from minigpt.corpus.text_files import PairFiles
 from minigpt.corpus.token_ids import SUFFIXES, Part, encode_texts, read_ids
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
@@ -71,6 +72,5 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         return encode_texts(PairFiles(paths).read(), tokenizer)
     if data.source == "dialogues":
         encode = partial(encode_documents, tokenizer)
-        return encode_texts(Dialogues(paths).read(), tokenizer, encode)
-    separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
-    return encode_texts(TextFiles(paths, separator, field).read(), tokenizer)
+        return encode_texts(Dialogues(paths, me=data.me).read(), tokenizer, encode)
+    return encode_texts(text_files(paths, data).read(), tokenizer)

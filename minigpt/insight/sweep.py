@@ -140,6 +140,9 @@ def _changes(config: Config, run: Run) -> list[str]:
     new = {
         f"{section}.{key}": value for section, keys in given.items() for key, value in keys.items()
     }
+    if (given["data"].get("source"), old["data.source"]) == ("files", "dialogues"):
+        # Chats were recognized.
+        del new["data.source"], new["data.paths"]
     return [
         f"{run.path}: was started with {name} = {old.get(name)!r}, not {value!r}"
         for name, value in new.items()

@@ -8,6 +8,8 @@ from typing import Any
 
 from minigpt.config import (
     Config,
+    DialoguesConfig,
+    FilesConfig,
     IdsConfig,
     PairsConfig,
     TokenizerConfig,
@@ -23,7 +25,7 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT, Overrides, check_strings, load_new_config
-from minigpt.corpus.sources import Text, read_text
+from minigpt.corpus.sources import Text, for_chats, read_text
 from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
@@ -217,7 +219,7 @@ def complete_settings(
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
     Returns:
-      The settings; and the text, which is read only if something is chosen for it.
+      The settings; and the text, if it was read: to choose something for it, or to recognize chats.
     Raises:
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
@@ -231,19 +233,25 @@ def complete_settings(
         config = config.with_training(init_from=name if source else None)
     else:
         source = starting_model(config)
+    can_read, is_open = isinstance(config.data, FilesConfig | DialoguesConfig), False
     try:
         config = _with_given_tokenizer(config)
         is_open = bool(settings_to_choose(config))
     except UserError:
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
-        is_open = False
-    data = config.data
+        can_read = False
+    data: Any = config.data
+    # Chats are recognized by their content. A complete configuration names its source.
+    if can_read and (is_open or data.me):
+        text = read_text(data)
+        if data != (data := for_chats(data, text)):
+            text, config = read_text(data), config.model_copy(update={"data": data})
     if is_open and isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
         count = sum(map(len, (files.train | files.val).values()))
         size = TextSize(count, count)
     elif is_open:
-        text = read_text(data)
+        text = text or read_text(data)
         size = text.size
         shown = f'the base "{name}"' if name in bases() else name
         bits = _bits_before_training(source, text)

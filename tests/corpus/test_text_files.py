@@ -36,7 +36,7 @@ def test_a_folder_gives_every_text_below_sorted(tmp_path):
     write(tmp_path / "a" / "notes.md", "em")
     write(tmp_path / "a" / "rows.jsonl.gz", gzip.compress(b'{"text": "row"}'))
     # Files of settings are called .json, too.
-    for name in ("skipped.html", "settings.json", "text.gz"):
+    for name in ("skipped.bin", "settings.json", "text.gz"):
         write(tmp_path / "a" / name, "no")
     assert read(tmp_path) == ["zed", "em", "row", "bee"]
 
