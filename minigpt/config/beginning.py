@@ -25,32 +25,41 @@ _LARGE = 30e6
 _BITS = 2.0
 
 
-def base_helps(base: float, ngram: float) -> bool:
+def base_helps(base: float, size: int) -> bool:
     """Returns whether a text should be learned from a base.
 
-    The arguments are the bits per byte that the base and a 7-gram of the text itself need for a part of the
-    text. The base may need more, because training lowers them: code of 20 KB, with 3.9 and 2.1, is
-    learned better from the base, German sentences of 20 KB, with 4.8 and 2.1, from nothing.
+    Args:
+      base: bits per byte that the base needs for a part of the text, before training.
+      size: bytes of the text.
     """
-    return base < 1.9 * ngram
+    return base < (4.0 if size < 15_000 else 4.6)
 
 
 # What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
 # samples in docs/data.md.
 _EXPECTED = [
-    (15_000, "English sentences with words of your text", "rows of letters"),
+    (15_000, "English sentences with words of your text", "parts of words"),
     (50_000, "English sentences with names and words of your text", "invented words"),
     (300_000, "sentences in the manner of your text, not its facts", "invented words"),
-    (1_500_000, "sentences in the manner of your text, not its facts", "words, and few sentences"),
+    (1_500_000, "sentences in the manner of your text, not its facts", "words, few whole sentences"),
     (math.inf, "sentences in the manner of your text, not its facts", "sentences without sense"),
 ]
+# A base that needs fewer bits per byte knows the language of a text.
+_KNOWN = 3.0
 
 
-def what_to_expect(size: int, from_base: bool) -> str:
-    """Returns a line that says what a model will write after training on a text of `size` bytes."""
-    of_base, of_nothing = next(words for limit, *words in _EXPECTED if size < limit)
-    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{max(1, round(size / 1000)):,} KB"
-    return f"{amount} of text: expect {of_base if from_base else of_nothing}."
+def what_to_expect(size: int, bits: float | None) -> str:
+    """Returns a line that says what a model will write after training on a text of `size` bytes.
+
+    Args:
+      size: bytes of the text.
+      bits: bits per byte of the base that training starts from; None if it starts from nothing.
+    """
+    of_base, expected = next(words for limit, *words in _EXPECTED if size < limit)
+    if bits is not None:
+        expected = of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
+    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{size / 1e3:,.0f} KB"
+    return f"{amount if size >= 1000 else f'{size} bytes'} of text: expect {expected}."
 
 
 def settings_for(

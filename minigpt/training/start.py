@@ -187,8 +187,8 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    completed, text = complete_settings(config, measures_speed=is_alone)
-    return Start(completed.config, path=path, name=name, completed=completed, text=text)
+    completed, read = complete_settings(config, measures_speed=is_alone)
+    return Start(completed.config, path=path, name=name, completed=completed, text=read)
 
 
 def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
@@ -259,10 +259,11 @@ def complete_settings(
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
         elif bits:
             before = f"predicts your text with {bits[0]:.1f} bits per byte before any training"
-            before += f", a 7-gram of the text itself with {bits[1]:.1f}."
+            before += f", a 7-gram of the text itself with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
-            if is_auto and not base_helps(*bits):
-                source, line = None, f"Starts from nothing: {shown} {before}"
+            line += ", and training lowers the first." if bits[0] > bits[1] else "."
+            if is_auto and not base_helps(bits[0], size.bytes):
+                source, line = None, f"Starts from nothing: {shown} {before}."
                 config = config.with_training(init_from=None)
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
@@ -272,7 +273,8 @@ def complete_settings(
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
     if text and data.source in ("files", "datasets") and (source is None or name in bases()):
-        line = f"{line}\n{what_to_expect(text.size.bytes, source is not None)}".lstrip()
+        known_bits = (bits[0] if bits else 0.0) if source else None
+        line = f"{line}\n{what_to_expect(text.size.bytes, known_bits)}".lstrip()
     return replace(completed, beginning=line, bits=bits), text
 
 

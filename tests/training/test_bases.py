@@ -98,7 +98,7 @@ def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_x
 
 
 def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):
-    (tmp_path / "text.txt").write_text("0123456789 9876543210\n" * 400)
+    (tmp_path / "text.txt").write_text("0123456789 9876543210 " * 400)
     completed = started(tmp_path / "text.txt")
     assert completed.config.training.init_from is None
     base, ngram = completed.bits
@@ -138,7 +138,7 @@ def test_no_base_is_installed(book):
 def test_who_starts_from_nothing(own_bases, book):
     assert load_new_config("default", (), [str(book)]).training.init_from is None
     assert load_new_config(None, (), ()).training.init_from is None
-    assert started(book, base="none").beginning.endswith("text: expect rows of letters.")
+    assert started(book, base="none").beginning.endswith("text: expect parts of words.")
     for given in ("none", "english"):
         with pytest.raises(UserError, match="should be given once"):
             started(book, f"training.init_from={given}", base="auto")
