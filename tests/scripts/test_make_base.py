@@ -5,10 +5,14 @@ import json
 import random
 import sys
 import tarfile
+from pathlib import Path
 
 import minigpt
-from scripts import make_base
 from tests.tiny import tiny_text
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import make_base
 
 
 def test_makes_a_base_from_folders(tmp_path, monkeypatch):
