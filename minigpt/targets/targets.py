@@ -29,7 +29,6 @@ TARGETS = {
     "html": "html.Html",
     "litert": "litert.LiteRT",
     "onnx": "onnx.Onnx",
-    "transformers_js": "onnx.TransformersJs",
 }
 # How matrices are stored.
 WeightsType = Literal["float32", "float16", "int8"]
