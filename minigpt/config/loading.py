@@ -117,13 +117,6 @@ def with_base(overrides: Sequence[str], base: str | Path | None) -> Sequence[str
     return [*overrides, f"training.init_from={json.dumps(str(base))}"]
 
 
-def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
-    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
-    if sections["data"].get("source") not in with_paths:
-        select_variant(sections, "data", "files")
-    sections["data"]["paths"] = list(paths)
-
-
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
     """Returns the beginning of messages, and the content."""
     if source is None:
