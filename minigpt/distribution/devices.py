@@ -87,7 +87,7 @@ class Devices(Strategy):
             optimizer = build_optimizer(training, model, compiles_updates=replicas.jit_compile)
         # The metrics are created outside: they hold the loss of all replicas.
         model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
-        task.set_model(model, replicas)
+        task.set_model(model)
 
     def share(self, run: Run | None) -> Run:
         if self.replicas is None:
