@@ -99,7 +99,6 @@ COMMANDS: list[tuple[str, ...]] = [
     ("sample TINY --stream --json", "--stream"),
     ("sample TINY --prompt 'Ana \udcff'", "Ana"),
     ("sample TINY --regex a --grammar short.txt", "--grammar and --regex"),
-    ("sample TINY/model.gguf --adapter x", "--adapter x"),
     ("sample PAIRS --prompt a", "RUN PAIRS"),
     ("chat CHAT --beams 2", "--beams"),
     ("translate TINY --text a", "RUN TINY"),
@@ -116,8 +115,6 @@ COMMANDS: list[tuple[str, ...]] = [
     ("export TINY --output .", "--output ."),
     ("export TINY --output short.txt", "--output short.txt"),
     ("export TINY --format keras --weights int8 --output x", "--weights int8"),
-    ("export TINY --adapter --format gguf --output x", "--adapter"),
-    ("export TINY/model.gguf --adapter --output x", "RUN TINY/model.gguf"),
     ("serve TINY --port 'a\nb'", r"--port a\nb"),
     ("import nowhere --run x", "FOLDER nowhere"),
 ]

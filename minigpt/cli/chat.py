@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from minigpt.cli.command import (
-    AdapterOption,
     JsonOption,
     ModelArgument,
     VerboseOption,
@@ -31,16 +30,13 @@ HINT = (
 )
 
 
-@command(
-    {"run": "RUN", "adapter": "--adapter", "system": "--system", **names_of_options(_SETTINGS)}
-)
+@command({"run": "RUN", "system": "--system", **names_of_options(_SETTINGS)})
 @with_sampling_options(_SETTINGS, before="as_json")
 def chat(
     run: ModelArgument,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A message before the first question.")
     ] = None,
-    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **given: Any,
@@ -56,7 +52,7 @@ def chat(
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose)
     dialogue = _Dialogue(model, system, settings)
     if interactive:
         if model.tokenizer.chat is None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from minigpt.cli.command import (
-    AdapterOption,
     JsonOption,
     ModelArgument,
     VerboseOption,
@@ -33,7 +32,7 @@ from minigpt.generation.base_models import check_prompt, shortened, unknown_toke
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-OPTION_NAMES = {**names_of_options(_SETTINGS), "adapter": "--adapter"}
+OPTION_NAMES = names_of_options(_SETTINGS)
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
@@ -55,7 +54,6 @@ def sample(
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
-    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **given: Any,
@@ -74,7 +72,7 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,
