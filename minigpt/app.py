@@ -125,10 +125,10 @@ def export_run(
     Args:
       run: a run, its directory, a portable file, or the name of a base ("english").
       format: one of `minigpt.targets.targets.TARGETS`.
-      output: for "saved_model", "huggingface" and "onnx", a new or empty folder; for the others, a new
-        file.
-      weights: how matrices are stored: "float32"; for "gguf", "html", "litert" and "onnx"
-        also "float16" or "int8".
+      output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
+        the others, a new file.
+      weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
+        "transformers_js" also "float16" or "int8".
       certificate: whether to compare what was written with the run. The certificate is written too:
         `certificate.json` in a folder, `NAME.certificate.json` next to a file. It is also recorded in the
         run directory, and the report of the run shows it.

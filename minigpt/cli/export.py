@@ -31,7 +31,8 @@ def export(
         Path,
         typer.Option(
             metavar="PATH",
-            help="New directory for saved_model, huggingface and onnx; a new file for the others.",
+            help="New directory for saved_model, huggingface, onnx and transformers_js; a new file for "
+            "the others.",
         ),
     ],
     format: Annotated[Format, typer.Option(help="Format to write.")] = DEFAULT,

@@ -29,6 +29,7 @@ TARGETS = {
     "html": "html.Html",
     "litert": "litert.LiteRT",
     "onnx": "onnx.Onnx",
+    "transformers_js": "onnx.TransformersJs",
 }
 # How matrices are stored.
 WeightsType = Literal["float32", "float16", "int8"]

@@ -82,14 +82,14 @@ def test_sources_that_are_not_cut(pair_run):
 
 
 def test_formats_without_pairs(pair_run, tmp_path):
-    for format in ("litert", "onnx", "huggingface"):
+    for format in ("litert", "onnx", "huggingface", "transformers_js"):
         with pytest.raises(UserError, match=r"format = .*: the model is a"):
             exported(pair_run, format, tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx"])
+@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx", "transformers_js"])
 @pytest.mark.parametrize("weights", ["float16", "int8"])
 def test_smaller_weights(tiny_run, tmp_path, format, weights):
     certificate = exported(tiny_run, format, tmp_path / "exported", weights)

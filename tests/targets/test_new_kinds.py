@@ -21,6 +21,7 @@ for name, value in new.items():
     config = GPTConfig(**sizes, **{name: value})
     found = {each: target_named(each).problem(config, known) for each in TARGETS}
     assert found["gguf"] == found["html"] == f"model.{name} = {value!r}: {no_form}"
+    assert found["huggingface"] == found["transformers_js"]
     assert f"model.{name} = {value!r}" in found["huggingface"]
     assert not any(found[each] for each in ("saved_model", "keras", "litert", "onnx"))
     assert not any("\\n" in problem for problem in found.values() if problem)

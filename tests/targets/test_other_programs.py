@@ -1,5 +1,6 @@
 """The programs of docs/litert.md and docs/onnx.md, in processes without minigpt."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -105,6 +106,12 @@ def packages(tmp_path_factory) -> Path:
     return installed(folder, "onnxruntime-node@1", "@huggingface/tokenizers@0")
 
 
+@pytest.fixture(scope="module")
+def transformers_js(tmp_path_factory) -> Path:
+    """A folder with transformers.js."""
+    return installed(tmp_path_factory.mktemp("transformers_js"), "@huggingface/transformers@4")
+
+
 def test_javascript(run, packages):
     folder = packages / run.path.name
     folder.mkdir()
@@ -112,3 +119,30 @@ def test_javascript(run, packages):
     program = program_of("onnx.md", "javascript", "The loop in JavaScript")
     (folder / "program.mjs").write_text(program, encoding="utf-8")
     check(run, answer(folder, "node", "program.mjs"))
+
+
+# After the program of the documentation: several prompts at once, which are padded on the left.
+MORE = """
+const prompts = JSON.parse(process.argv[2]);
+const options = { max_new_tokens: 20, return_full_text: false };
+const texts = (await generator(prompts, options)).map(([found]) => found.generated_text);
+console.log(JSON.stringify(texts));
+const [{ generated_text: whole }] = await generator("Once upon a time");
+console.log(whole);
+"""
+
+
+def test_transformers_js(run, transformers_js):
+    folder = transformers_js / run.path.name
+    folder.mkdir()
+    minigpt.export_run(run, "transformers_js", folder / "stories")
+    program = program_of("onnx.md", "javascript", "transformers.js")
+    (folder / "program.mjs").write_text(program + MORE, encoding="utf-8")
+    prompts = ["Once", PROMPT, "a cat and a dog sat on a wall ."]
+    text, more, whole = answer(folder, "node", "program.mjs", json.dumps(prompts)).splitlines()
+    model = minigpt.load(run)
+    assert text == PROMPT + model.generate(PROMPT, 40, temperature=0.0)[0]
+    assert json.loads(more) == model.generate(prompts, 20, temperature=0.0)
+    # The pipeline asks for 256 tokens, and the text ends with the context. minigpt goes on.
+    count = SIZES["max_len"] + 1 - len(model.tokenizer.encode(PROMPT))
+    assert whole == PROMPT + model.generate(PROMPT, count, temperature=0.0)[0]

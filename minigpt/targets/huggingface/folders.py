@@ -47,6 +47,20 @@ def write_folder(
     tokenizer is written for `AutoTokenizer`. Equal models give equal bytes.
     The model has no `export_problems`, and the folder is empty.
     """
+    for name, content in described_files(model, tokenizer, sampling).items():
+        # newline="" keeps carriage returns of the vocabulary.
+        (folder / name).write_text(content, encoding="utf-8", newline="")
+    if not isinstance(tokenizer, GPT2Tokenizer):
+        tokenizer.save(folder / OWN_FOLDER)
+    # transformers writes and expects the format "pt".
+    tensors = architecture_of_model(model.config).tensors(model)
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+
+
+def described_files(
+    model: GPT, tokenizer: Tokenizer, sampling: SamplingConfig | None = None
+) -> dict[str, str]:
+    """Returns the files of a folder that describe a model and hold its tokenizer, name → content."""
     architecture = architecture_of_model(model.config)
     config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
     files = tokenizer_files(tokenizer, model.max_len)
@@ -55,14 +69,7 @@ def write_folder(
     generation = _generation_settings(tokenizer, sampling)
     if padding is not None:
         generation["pad_token_id"] = padding
-    files |= {"config.json": as_json(config), "generation_config.json": as_json(generation)}
-    for name, content in files.items():
-        # newline="" keeps carriage returns of the vocabulary.
-        (folder / name).write_text(content, encoding="utf-8", newline="")
-    if not isinstance(tokenizer, GPT2Tokenizer):
-        tokenizer.save(folder / OWN_FOLDER)
-    # transformers writes and expects the format "pt".
-    write_tensors(folder / WEIGHTS, architecture.tensors(model), {"format": "pt"})
+    return {"config.json": as_json(config), "generation_config.json": as_json(generation), **files}
 
 
 def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) -> dict[str, Any]:
