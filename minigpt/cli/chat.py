@@ -22,9 +22,7 @@ from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
 
 # An answer is printed while it is generated.
-_SETTINGS = [
-    s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
-]
+_SETTINGS = [s for s in SETTINGS if s.role not in ("training", "search")]
 HINT = (
     "Type a question and press Enter. /undo takes back the last one, /help prints this, /quit ends."
 )
@@ -47,7 +45,7 @@ def chat(
     line begins another dialogue.
     """
     source = model_source(run, "gpt")
-    sampling = source.settings({**given, "beams": 1})
+    sampling = source.settings(given)
     settings = {"max_new_tokens": given.get("max_new_tokens"), "sampling": sampling}
     interactive = is_interactive() and not as_json
     if interactive:

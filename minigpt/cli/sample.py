@@ -31,7 +31,7 @@ from minigpt.errors import UserError
 from minigpt.generation.base_models import check_prompt, shortened, unknown_tokens_message
 from minigpt.targets.open_model import ModelSource
 
-_SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
+_SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
 OPTION_NAMES = names_of_options(_SETTINGS)
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
@@ -65,8 +65,8 @@ def sample(
     """
     source = model_source(run, "gpt")
     sampling = source.settings(given)
-    if as_stream and (as_json or sampling.beams > 1):
-        raise UserError("--stream: cannot be combined with --json, nor with --beams")
+    if as_stream and as_json:
+        raise UserError("--stream: cannot be combined with --json")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
@@ -78,7 +78,7 @@ def sample(
         "sampling": sampling,
         "logits_processor": form,
     }
-    draws = sampling.beams == 1 and sampling.temperature > 0
+    draws = sampling.temperature > 0
 
     def print_heading(seed: int, number: int, total: int) -> None:
         if total > 1:  # Several samples are numbered and separated.

@@ -145,7 +145,7 @@ class BaseTextModel(ModelWithTokenizer):
         Args:
           prompt, max_new_tokens, seed, **settings: as for `samples`.
         Raises:
-          UserError: a setting or the prompt cannot be used; several beams cannot be streamed.
+          UserError: a setting or the prompt cannot be used.
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
         check_prompt(prompt)
@@ -257,7 +257,7 @@ class BaseTextModel(ModelWithTokenizer):
         if (sampling := given.pop("sampling", None)) is not None:
             settings = replace(sampling, max_new_tokens=max_new_tokens)
         else:
-            settings = settings_of({"max_new_tokens": max_new_tokens, **given})
+            settings = settings_of({"max_new_tokens": max_new_tokens, **given}, "gpt")
         self.tokenizer.check_banned(settings.banned_tokens)
         self._check(settings)
         return settings, controls

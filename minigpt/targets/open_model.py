@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def open_model(run: "Run | str | Path", **settings: Any) -> "BaseTextModel | BaseTranslationModel":
     """Opens a model that generates text: in the engine, which starts at once, or else in TensorFlow.
 
-    TensorFlow runs what the engine cannot: settings that it lacks (`beams`), a model of more than 1.5 GB,
-    and one with parts that portable files do not have. The engine reads `model.gguf` of the run, which is
-    written first if it is missing or older than the newest checkpoint. The texts of both are the same,
-    except where two tokens are almost equally probable.
+    TensorFlow runs what the engine cannot: `beams` of translations, a model of more than 1.5 GB, and one
+    with parts that portable files do not have. The engine reads `model.gguf` of the run, which is written
+    first if it is missing or older than the newest checkpoint. The texts of both are the same, except where
+    two tokens are almost equally probable.
 
-    This is decided once. A model that the engine runs refuses `beams=4` later, with an error that names
-    `minigpt.load`; `open_model(run, beams=4)` opens one that has it. `minigpt.load` returns the Keras model
-    of a run (`model`, `latents`, `evaluate`), `minigpt.load_portable` the engine.
+    This is decided once. A translation model in the engine refuses `beams=4` later, with an error that
+    names `minigpt.load`; `open_model(run, beams=4)` opens one that has it. `minigpt.load` returns the Keras
+    model of a run (`model`, `latents`, `evaluate`), `minigpt.load_portable` the engine.
 
     Args:
       run: a run, its directory, a portable file (`model.gguf`), a page that `minigpt export` wrote, or the
@@ -48,7 +48,8 @@ def open_model(run: "Run | str | Path", **settings: Any) -> "BaseTextModel | Bas
       TypeError: `run` is neither a run nor a path.
     """
     place: Any = run
-    return ModelSource(model_path(getattr(place, "path", place))).open(settings_of(settings))
+    source = ModelSource(model_path(getattr(place, "path", place)))
+    return source.open(settings_of(settings, source.kind))
 
 
 class ModelSource:
