@@ -1,6 +1,5 @@
 """`minigpt chat`: a dialogue with a model."""
 
-import random
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from minigpt.cli.command import (
 from minigpt.cli.terminal import is_interactive, print_json, print_message, print_text, prompt_loop
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
+from minigpt.generation.base_models import given_or_drawn
 
 # An answer is printed while it is generated.
 _SETTINGS = [s for s in SETTINGS if s.role not in ("training", "search")]
@@ -52,9 +52,9 @@ def chat(
         print_message(f"Loading {run} ...")
     model = model_of(source, sampling, verbose)
     dialogue = _Dialogue(model, system, settings)
+    if model.tokenizer.chat is None:
+        model.chat("")  # Raises a `UserError`.
     if interactive:
-        if model.tokenizer.chat is None:
-            model.chat("")  # Raises a `UserError`.
 
         def answer(line: str) -> None:
             if not (line := line.strip()):
@@ -62,7 +62,7 @@ def chat(
             if line.startswith("/"):
                 dialogue.obey(line)
                 return
-            seed = given.get("seed", random.randrange(2**31 - 1))
+            seed = given_or_drawn(given.get("seed"), sampling)
             dialogue.answer(line, seed, show=lambda piece: print_text(piece, end=""))
             print()
 
@@ -73,13 +73,14 @@ def chat(
         except KeyboardInterrupt:
             print()
         return
+    seed = given_or_drawn(given.get("seed"), sampling)
     for line in _piped_lines():
         if not line.strip():
             dialogue.messages.clear()
             continue
-        text = dialogue.answer(line, sampling.seed)
+        text = dialogue.answer(line, seed)
         if as_json:
-            print_json({"question": line, "answer": text, "seed": sampling.seed})
+            print_json({"question": line, "answer": text, "seed": seed})
         else:
             print_text(" ".join(text.splitlines()))
 

@@ -10,16 +10,12 @@ from minigpt.cli.command import JsonOption, RunArgument, TextOption, command, gi
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.insight.doctor import figures
+from minigpt.insight.history import read_history
 from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
+from minigpt.runs.analysis import COPIED, TITLES
 from minigpt.runs.run import Run
-
-# A larger difference between the two shares is more than chance.
-NOTICEABLE = 0.05
-MEANINGS = {
-    False: "The model copies about as much as held-out text does: it has not memorized its text.",
-    True: "The model copies more than held-out text does: it has memorized passages.",
-}
 
 StateOption = Annotated[
     str,
@@ -88,7 +84,8 @@ def doctor(
     if not found:
         print("No problems found.")
     for verdict, action in zip(found, actions, strict=True):
-        print_text(f"{verdict.title}\n  {verdict.evidence}\n  {action}")
+        print_text("\n  ".join(filter(None, (verdict.title, verdict.evidence, action))))
+    print_text("\n".join(figures(read_history(minigpt.Run(run)))))
 
 
 @command({"run": "RUN", "state": "--state"})
@@ -103,19 +100,10 @@ def memorized(
     if as_json:
         print_json(found.as_dict())
     else:
-        print_text("\n".join(_lines(found)))
-
-
-def _lines(found: "minigpt.Memorization") -> list[str]:
-    """Describes a measurement in words."""
-    lines = [
-        f"{found.share:.1%} of the {found.tokens:,} tokens that the model wrote are copied: they are in "
-        f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters that are in the training "
-        "text, character for character.",
-        f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such "
-        "passages.",
-    ]
-    return [*lines, MEANINGS[found.share - found.held_out_share > NOTICEABLE]]
+        passages = f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters"
+        print_text(f"{found.in_words()} {found.tokens:,} tokens, {passages}, exactly the same.")
+        under = f"The model has not memorized: the difference is below {100 * COPIED:.0f} points"
+        print_text(f"{TITLES['memorized'] if found.has_memorized else under}.")
 
 
 @command({"run": "RUN", "output": "--output"})

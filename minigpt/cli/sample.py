@@ -1,6 +1,5 @@
 """`minigpt sample` and `tokenize`: continue prompts, and show the tokens of a text."""
 
-import random
 import sys
 import warnings
 from pathlib import Path
@@ -28,7 +27,13 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.base_models import check_prompt, shortened, unknown_tokens_message
+from minigpt.generation.base_models import (
+    check_prompt,
+    given_or_drawn,
+    shortened,
+    unknown_tokens_message,
+    whole_sentences,
+)
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
@@ -61,7 +66,7 @@ def sample(
     """Continue prompts with a trained model.
 
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
-    one per line. With no input, the prompt is empty.
+    one per line. With no input, the first prompt of the run is continued.
     """
     source = model_source(run, "gpt")
     sampling = source.settings(given)
@@ -69,7 +74,8 @@ def sample(
         raise UserError("--stream: cannot be combined with --json")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
-    prompts = prompt or ([] if interactive else _piped_prompts())
+    own = next(iter(sampling.prompts), "")
+    prompts = prompt or ([] if interactive else _piped_prompts(own))
     if interactive:
         print_message(f"Loading {run} ...")
     model = model_of(source, sampling, verbose)
@@ -104,25 +110,26 @@ def sample(
                 print_json(found.as_dict())
             else:
                 print_heading(found.seed, number, total)
-                print_text(found.prompt + found.text)
+                is_cut = "max_new_tokens" in given or prompt or text != own
+                most = sys.maxsize if is_cut else sampling.max_new_tokens
+                print_text(found.prompt + whole_sentences(found, most))
             if form and len(found.tokens) == sampling.max_new_tokens:
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def answer(text: str) -> None:
-        seed = given.get("seed", random.randrange(2**31 - num_samples))
-        if draws:
-            print_message(f"Seed {seed}")
-        print_samples(text, seed, 0, num_samples)
+        print_samples(text, given_or_drawn(given.get("seed"), sampling), 0, num_samples)
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         if interactive:
+            answer(own)
             prompt_loop("Type a prompt and press Enter.", answer)
         else:
+            seed = given_or_drawn(given.get("seed"), sampling)
             for number, text in enumerate(prompts):
                 printed, total = number * num_samples, len(prompts) * num_samples
-                print_samples(text, sampling.seed, printed, total)
+                print_samples(text, seed, printed, total)
 
 
 def _form(**given: Any) -> Any:
@@ -138,10 +145,10 @@ def _form(**given: Any) -> Any:
     return None
 
 
-def _piped_prompts() -> list[str]:
-    """Returns the lines of standard input; one empty prompt if it is empty, closed or a terminal."""
+def _piped_prompts(own: str) -> list[str]:
+    """Returns the lines of standard input; the prompt `own` if it is empty, closed or a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
-    return ([] if terminal else input_lines()) or [""]
+    return ([] if terminal else input_lines()) or [own]
 
 
 @command({"run": "RUN", "prompt": "--text", "text": "--text"})

@@ -33,6 +33,7 @@ HELD_OUT = 200_000
 REFERENCE_SPEED = 22e9
 # Parts of every model for a text, unless the user wants only standard ones.
 ADDITIONS = {"value_residual": True, "convolution": 4}
+SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
 # From this number of bytes on, the batches are larger, and the time limits the size of the model.
@@ -86,12 +87,14 @@ class Completed:
     beginning: str = ""
     bits: tuple[float, float] | None = None
 
-    def in_words(self) -> list[str]:
-        """Returns lines that say what was chosen; none if nothing was."""
+    def in_words(self, vocab_size: int | None = None) -> list[str]:
+        """Returns lines that say what was chosen; none if nothing was. `vocab_size` is the learned one."""
         first, lines = "", defaultdict(list)
         for name, value in self.config.settings().items():
             if (origin := self.origins.get(name, "")).startswith("chosen"):
                 first = f"{origin.capitalize()} (each of these can be set):"
+                if vocab_size and name == "tokenizer.vocab_size":
+                    value = vocab_size
                 shown = str(value).lower() if isinstance(value, bool | None) else repr(value)
                 lines[name.split(".")[0]].append(f"{name} = {shown}")
         chosen = [first, *(f"  {', '.join(named)}" for named in lines.values())] if lines else []
@@ -312,7 +315,7 @@ class _Choice:
                 "weight_decay": 1.0 if passes > 4 else 0.1,
                 "early_stopping_patience": 3,
             },
-            "sampling": {"max_new_tokens": 100 if kind == "character" else 60},
+            "sampling": SAMPLES,
         }
 
     def for_fine_tuning(self) -> Settings:
@@ -345,7 +348,7 @@ class _Choice:
                 "warmup_steps": _warmup(epochs * (per_epoch or 20), 10),
                 "early_stopping_patience": 3,
             },
-            "sampling": {"max_new_tokens": 100 if tokenizer.kind == "character" else 60},
+            "sampling": SAMPLES,
         }
 
     def for_pairs(self) -> Settings:
@@ -450,16 +453,10 @@ def _model_for(size: int, minutes: float) -> tuple[int, int]:
     return (384, 6) if minutes < 1000 else (512, 8)
 
 
-def sizes_for(size: int, vocab_size: int) -> tuple[int, int]:
-    """Returns the weights of the models that are chosen for a text, in one minute and in an hour.
-
-    Args:
-      size: bytes of the text.
-      vocab_size: V.
-    """
-    shapes = (_model_for(size, minutes) for minutes in (1, 60))
-    short, long = (12 * blocks * width**2 + vocab_size * width for width, blocks in shapes)
-    return short, long
+def size_for(size: int, vocab_size: int) -> int:
+    """Returns the weights of the model that is chosen for a text of `size` bytes in one minute."""
+    width, blocks = _model_for(size, 1)
+    return 12 * blocks * width**2 + vocab_size * width
 
 
 def _warmup(steps: int, most: int) -> int:

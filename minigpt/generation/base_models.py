@@ -5,6 +5,7 @@ engine of the portable file.
 """
 
 import abc
+import random
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,11 +18,13 @@ import numpy as np
 from minigpt.config.sampling import TextSettings, settings_of
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.controls import Controls
+from minigpt.notices import LOGGER
 from minigpt.tokenizers.chat_format import Messages, check_messages
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
+_SENTENCE_END = re.compile(r"""[.!?…؟۔।]["'”’»)\]]*(?=\s|$)|[。！？][”’」』）]*""")
 
 
 class Prompt(NamedTuple):
@@ -49,6 +52,13 @@ class Sample:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def whole_sentences(sample: Sample, max_new_tokens: int) -> str:
+    """Returns the text of a sample; if the limit has cut it, up to the end of its last sentence."""
+    ends = list(_SENTENCE_END.finditer(sample.text))
+    is_cut = ends and len(sample.tokens) >= max_new_tokens
+    return sample.text[: ends[-1].end()] if is_cut else sample.text
 
 
 class ModelWithTokenizer(abc.ABC):
@@ -81,7 +91,7 @@ class BaseTextModel(ModelWithTokenizer):
         prompts: str | Sequence[str] = "",
         max_new_tokens: int = 40,
         *,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] | None = None,
         num_samples: int = 1,
         **settings: Any,
     ) -> list[str]:
@@ -94,7 +104,7 @@ class BaseTextModel(ModelWithTokenizer):
         prompts: str | Sequence[str] = "",
         max_new_tokens: int = 40,
         *,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] | None = None,
         num_samples: int = 1,
         **settings: Any,
     ) -> list[Sample]:
@@ -103,7 +113,8 @@ class BaseTextModel(ModelWithTokenizer):
         Args:
           prompts: one or more texts; "" starts a document.
           max_new_tokens: maximum number of tokens to add; the text may end sooner.
-          seed: one for all prompts, or one per prompt.
+          seed: one for all prompts, or one per prompt. Without it, texts differ each time; a message of the
+            logger has the seed that repeats them, and so does each sample.
           num_samples: samples per prompt; sample i uses seed + i.
           **settings: other settings of `[sampling]`, such as temperature and top_k, with the defaults of
             their table, `minigpt.config.sampling.SETTINGS` and docs/settings.md. Two more:
@@ -124,21 +135,26 @@ class BaseTextModel(ModelWithTokenizer):
         prompts: str | Sequence[str] = "",
         max_new_tokens: int = 40,
         *,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] | None = None,
         num_samples: int = 1,
         **settings: Any,
     ) -> Iterator[Sample]:
         """Yields what `samples` returns, for more samples than fit into memory."""
         prompts = as_texts("prompts", prompts)
-        seeds = seeds_of(seed, len(prompts), num_samples)
         checked, controls = self._checked(max_new_tokens, settings)
+        seeds = seeds_of(given_or_drawn(seed, checked), len(prompts), num_samples)
         encoded = [Prompt(prompt, self.tokenizer.encode(prompt)) for prompt in prompts]
         samples = self._samples(encoded, seeds, checked, int(num_samples), controls)
         self._warn_of_unknown(prompts, stacklevel=4)  # Where `generate` or `samples` is called.
         return samples
 
     def stream(
-        self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any
+        self,
+        prompt: str = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | None = None,
+        **settings: Any,
     ) -> Iterator[str]:
         """Yields the text that `generate` returns for one prompt, in pieces as it is generated.
 
@@ -149,8 +165,8 @@ class BaseTextModel(ModelWithTokenizer):
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
         check_prompt(prompt)
-        (seed,) = seeds_of(seed, 1)
         checked, controls = self._checked(max_new_tokens, settings)
+        (seed,) = seeds_of(given_or_drawn(seed, checked), 1)
         encoded = Prompt(prompt, self.tokenizer.encode(prompt))
         pieces = self._pieces(encoded, seed, checked, controls)
         self._warn_of_unknown([prompt], stacklevel=3)
@@ -161,7 +177,7 @@ class BaseTextModel(ModelWithTokenizer):
         messages: str | Messages,
         max_new_tokens: int | None = None,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         **settings: Any,
     ) -> str:
         """Answers the last question of a dialogue. Needs a model that was trained on dialogues.
@@ -182,15 +198,15 @@ class BaseTextModel(ModelWithTokenizer):
         messages: str | Messages,
         max_new_tokens: int | None = None,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         **settings: Any,
     ) -> Iterator[str]:
         """Yields what `chat` returns in pieces as it is generated; arguments are those of `chat`."""
         prompt = chat_prompt(messages, self.tokenizer, self.max_len, max_new_tokens)
-        (seed,) = seeds_of(seed, 1)
         if max_new_tokens is None:
             max_new_tokens = self.max_len - len(prompt.ids)
         checked, controls = self._checked(max_new_tokens, settings)
+        (seed,) = seeds_of(given_or_drawn(seed, checked), 1)
         return self._pieces(prompt, seed, checked, controls)
 
     def logits(self, token_ids: Any) -> np.ndarray:
@@ -416,6 +432,17 @@ def as_texts(name: str, value: Any) -> list[str]:
     for text in texts:
         check_prompt(text, name)
     return texts
+
+
+def given_or_drawn(seed: Any, settings: TextSettings) -> Any:
+    """Returns the seed; for None another one each time, which is logged. It is 0 if nothing is drawn."""
+    if seed is not None:
+        return seed
+    if settings.temperature == 0:
+        return 0
+    seed = random.randrange(1_000_000)
+    LOGGER.info("seed %d", seed)
+    return seed
 
 
 def seeds_of(seed: Any, count: int, num_samples: int = 1) -> list[int]:

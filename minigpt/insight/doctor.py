@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.config.complete import sizes_for
+from minigpt.config import TrainingConfig
+from minigpt.config.complete import size_for
 from minigpt.insight.history import History
 from minigpt.runs.analysis import Verdict
+from minigpt.training.console import rounded
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of
 # itself.
@@ -30,19 +32,16 @@ LEAST_STEPS = 20
 STILL_FALLING = 0.12
 # Or by this share of itself: most of a text that is easy to predict is learned early.
 LOWER_LOSS = 0.3
-# Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
+# Overfitted: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
 RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
+# A higher rate made the held-out loss higher.
+MOST_DROPOUT = 0.2
 # The held-out text is unlike the training text: the loss of its pairs of tokens exceeds those of all parts
 # of the training text by this share of their mean (tests/insight/test_good_texts.py).
 UNLIKE = 0.1
-# A passage that counts as copied has 8 words. Samples with fewer words than this, or in a language without
-# spaces, can have none.
-LEAST_WORDS, TOKENS_PER_WORD = 100, 12
 # Findings about a text that repeats itself. The parts of such a text are like each other.
 REPETITION = ("duplicates", "repeated_line", "repeated_text")
-# The share of copied tokens is this much above that of held-out text.
-COPIED = 0.2
-# Larger or smaller than what is chosen for a text of this size, by this factor.
+# Smaller than what is chosen for a text of this size, by this factor.
 SIZE_FACTOR = 8
 # Parameters of a model that cannot hold a text: more tokens than this for each.
 TOKENS_PER_PARAMETER = 20
@@ -52,8 +51,8 @@ NO_GAP = 0.05
 
 def diverging(history: History) -> Verdict | None:
     """Returns a verdict if the training loss became nan, or is far above what it was."""
-    rate = history.config.training.learning_rate
-    action = f"Train again with training.learning_rate = {rate / 4:.2g} (it was {rate:g})."
+    rate, default = history.config.training.learning_rate, TrainingConfig().learning_rate
+    action = f"Train a new run with `--set training.learning_rate={min(rate / 4, default):.2g}`."
     if history.has_failed:
         step = history.last_step
         return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
@@ -94,7 +93,7 @@ def too_short(history: History) -> Verdict | None:
     if history.last_step < LEAST_STEPS:
         evidence = f"It ended after step {history.last_step:,}."
         return Verdict("too_short", evidence, _longer(history))
-    if not is_falling(history) or has_memorized(history):
+    if not is_falling(history) or has_overfitted(history):
         return None
     name, loss = judged_loss(history)
     least = min(STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss)
@@ -157,18 +156,17 @@ def is_falling(history: History) -> bool:
     return middle - last > NOT_FALLING * middle
 
 
-def has_memorized(history: History) -> bool:
+def has_overfitted(history: History) -> bool:
     """Returns whether the validation loss is far above the training loss, for no other reason.
 
     If it rises while the training loss falls, less is enough. There is another reason if the model has not
-    read a token twice, if the held-out text is unlike the training text, or if the samples were measured
-    and nothing in them is copied.
+    read a token twice, or if the held-out text is unlike the training text.
     """
     last, best = history.last.val_loss, history.best.val_loss
     if not math.isfinite(history.unigram):
         return False
     passes = history.passes
-    if (passes is not None and passes <= 1) or unlike(history) or _copies_nothing(history):
+    if (passes is not None and passes <= 1) or unlike(history):
         return False
     learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
     gap = last - history.train_loss
@@ -176,14 +174,6 @@ def has_memorized(history: History) -> bool:
     is_falling_alone = history.train_loss < history.mean_loss(0.9 * step, step)
     has_risen = last - best > RISE * learned and is_falling_alone
     return gap > LARGE_GAP * learned or (has_risen and gap > GAP * learned)
-
-
-def _copies_nothing(history: History) -> bool:
-    """Returns whether the samples of the last state were measured, and no passage in them is copied."""
-    measured = history.memorization
-    if not measured or measured.share:
-        return False
-    return measured.words >= max(LEAST_WORDS, measured.tokens / TOKENS_PER_WORD)
 
 
 def unlike(history: History) -> Verdict | None:
@@ -230,61 +220,45 @@ def _longer(history: History) -> str:
     return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."
 
 
+def overfitted(history: History) -> Verdict | None:
+    """Returns a verdict if the last state predicts the training text far better than held-out text."""
+    if not has_overfitted(history):
+        return None
+    best, train_loss = history.best, history.train_loss
+    evidence = (
+        f"Nats per token: {train_loss:.3f} in training, {history.last.val_loss:.3f} in validation."
+    )
+    if best is not history.last:
+        evidence += (
+            f" The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch:,}."
+        )
+    return Verdict("overfitted", evidence, _less_memory(history))
+
+
 def memorized(history: History) -> Verdict | None:
-    """Returns a verdict if the last state has memorized the training text."""
-    evidence = []
-    if has_memorized(history):
-        evidence.append(
-            f"The training loss is {history.train_loss:.3f} nats per token, the validation loss "
-            f"{history.last.val_loss:.3f}."
-        )
-        if (best := history.best) is not history.last:
-            evidence.append(
-                f"The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch:,}."
-            )
+    """Returns a verdict if much of what the last state writes is copied from the training text."""
     measured = history.memorization
-    if measured and measured.share - measured.held_out_share >= COPIED:
-        evidence.append(
-            f"{measured.share:.0%} of the tokens that the model writes are in passages copied from the "
-            f"training text; of held-out text, {measured.held_out_share:.0%} is."
-        )
-    if not evidence:
+    if not measured or not measured.has_memorized:
         return None
-    return Verdict(
-        "memorized",
-        " ".join(evidence),
-        "Add text. If there is none, train for fewer epochs or set model.dropout_rate = "
-        f"{min(0.5, history.config.model.dropout_rate + 0.2):.1f}.",
-    )
+    return Verdict("memorized", measured.in_words(), _less_memory(history))
 
 
-def too_large(history: History) -> Verdict | None:
-    """Returns a verdict if the model has far more parameters than the text can fill."""
-    sizes, parameters, tokens = _sizes(history), history.parameters, history.train_tokens
-    if sizes is None or tokens >= parameters:
-        return None
-    largest = sizes[1]
-    overfits = has_memorized(history) and parameters > 2 * largest
-    if parameters <= SIZE_FACTOR * largest and not overfits:
-        return None
-    return Verdict(
-        "too_large",
-        f"The model has {parameters:,} parameters for {tokens:,} tokens of training text, "
-        f"{parameters / tokens:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for "
-        "such a text.",
-        f"Use a model of at most {_rounded(largest)} parameters: a smaller model.embed_dim or "
-        "model.num_layers.",
-    )
+def _less_memory(history: History) -> str:
+    if history.config.model.dropout_rate >= MOST_DROPOUT:
+        return "Add text, and train a new run."
+    return f"Train a new run with more text, or with `--set model.dropout_rate={MOST_DROPOUT}`."
 
 
 def too_small(history: History) -> Verdict | None:
     """Returns a verdict if the model has learned what it can and the text has more."""
-    sizes, parameters, tokens = _sizes(history), history.parameters, history.train_tokens
+    parameters, tokens = history.parameters, history.train_tokens
     train_loss, val_loss = history.train_loss, history.last.val_loss
     learned = history.unigram - val_loss
-    if sizes is None or not math.isfinite(learned):
+    is_known = parameters and tokens and history.train_bytes and math.isfinite(history.uniform)
+    if history.config.training.init_from or not is_known or not math.isfinite(learned):
         return None
-    is_small = tokens > TOKENS_PER_PARAMETER * parameters and parameters * SIZE_FACTOR < sizes[0]
+    chosen = size_for(history.train_bytes, round(math.exp(history.uniform)))
+    is_small = tokens > TOKENS_PER_PARAMETER * parameters and parameters * SIZE_FACTOR < chosen
     is_flat = last_gain(history) < STILL_FALLING * max(learned, 0.0)
     has_gap = val_loss - train_loss >= NO_GAP * learned
     if not is_small or not is_flat or has_gap or diverging(history):
@@ -294,28 +268,9 @@ def too_small(history: History) -> Verdict | None:
         f"The model has {parameters:,} parameters for {tokens:,} tokens of training text. Its training "
         f"loss, {train_loss:.3f} nats per token, is close to its validation loss, {val_loss:.3f}, and "
         "neither would fall much with more steps.",
-        f"Use a model of at least {_rounded(sizes[0])} parameters: a larger model.embed_dim or "
+        f"Use a model of at least {rounded(chosen)} parameters: a larger model.embed_dim or "
         "model.num_layers.",
     )
-
-
-def _sizes(history: History) -> tuple[int, int] | None:
-    """Returns the numbers of parameters that are chosen for the text with a short and a long time limit.
-
-    None if the sizes of the text or the model are unknown, and for models that began with the weights of
-    another run.
-    """
-    known = history.parameters and history.train_tokens and history.train_bytes
-    if history.config.training.init_from is not None or not known:
-        return None
-    vocab_size = round(math.exp(history.uniform)) if math.isfinite(history.uniform) else 0
-    return sizes_for(history.train_bytes, vocab_size)
-
-
-def _rounded(number: int) -> str:
-    """Returns a number with two digits: "490,000"."""
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return f"{round(number / unit) * unit:,}"
 
 
 def suspicious_text(history: History) -> Verdict | None:
@@ -331,26 +286,42 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
     not_learning,
     unlike,
     too_short,
-    below_ngram,
+    overfitted,
     memorized,
-    too_large,
     too_small,
     suspicious_text,
+    below_ngram,
 )
 
 
 def diagnose(history: History) -> list[Verdict]:
-    """Returns the verdicts about the last state of a run. The text is judged only if it was examined."""
+    """Returns the verdicts about the last state of a run; only the first action is kept."""
     rules = RULES
     if not history.epochs:
         rules = (diverging, suspicious_text) if history.has_failed else (suspicious_text,)
-    found = {verdict.id: verdict for rule in rules if (verdict := rule(history))}
-    cause = found.get("not_learning") or found.get("memorized")
-    if cause and "below_ngram" in found:
-        # Two verdicts have the same cause, and therefore the same action.
-        found["below_ngram"] = replace(found["below_ngram"], action=cause.action)
-    if "diverging" in found:
+    found = [verdict for rule in rules if (verdict := rule(history))]
+    if "diverging" in [each.id for each in found]:
         # How the loss falls has another cause then.
-        for id in ("too_short", "below_ngram", "too_small"):
-            found.pop(id, None)
-    return list(found.values())
+        found = [each for each in found if each.id not in ("too_short", "below_ngram", "too_small")]
+    first = next((each for each in found if each.action), None)
+    return [each if each is first else replace(each, action="") for each in found]
+
+
+def figures(history: History) -> list[str]:
+    """Returns what was measured, a line by subject."""
+    analysis, lines = history.analysis, list[str]()
+    if history.epochs:
+        best, last = history.best, history.last.val_loss
+        lines.append(
+            f"Loss: training {history.train_loss:.3f}, validation {last:.3f} nats per token; best "
+            f"{best.val_loss:.3f}, after epoch {best.epoch:,}."
+        )
+    baselines = [(name, value) for name, value in vars(analysis.baselines).items() if value]
+    named = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in baselines)
+    lines.append(f"Baselines: {named or 'not measured'}.")
+    if measured := history.memorization:
+        lines.append(measured.in_words())
+    if bigram := (analysis.held_out or {}).get("bigram"):
+        parts = f"in parts of the training text {bigram[1]:.3f} to {bigram[3]:.3f}"
+        lines.append(f"Pairs of tokens: {bigram[0]:.3f} nats in the held-out text, {parts}.")
+    return lines

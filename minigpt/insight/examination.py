@@ -1,7 +1,6 @@
 """The examination of a run by the doctor, during training and after it."""
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -119,7 +118,7 @@ def measurements(
     likeness = "how like the training text the held-out text is"
     return [
         Measurement("baselines", counting, lambda a: a.baselines.uniform is None, count_pairs),
-        Measurement(likeness, LIKENESS_SECONDS, likeness_due, compare, refutes="memorized"),
+        Measurement(likeness, LIKENESS_SECONDS, likeness_due, compare, refutes="overfitted"),
         Measurement("the text", CHECK_SECONDS, lambda a: a.text is None, check, refutes="unlike"),
         Measurement("n-grams and PPMd", reading, ngrams_due, count_ngrams),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
@@ -240,13 +239,16 @@ class Reporter(Hook):
             self._report("training")
 
     def finished(self, run: Run, state: str) -> list[str]:
-        """Writes the last report; returns the verdicts of the doctor and what was not measured."""
+        """Writes the last report; returns the verdicts of the doctor."""
         if not self._reports_end:
             return []
         self._report(cast(State, state))
-        # It would have taken too long.
-        left = [each.subject for each in self._measurements(True) if each.is_due(self._analysis)]
-        return _lines(self._analysis.verdicts or [], left, run.path, self.command)
+        verdicts = self._analysis.verdicts or []
+        if verdicts:
+            self.advice = "".join(v.runnable_action(run.path, self.command) for v in verdicts)
+        return [f"Doctor: {each.title}. {each.evidence}" for each in verdicts] or [
+            "Doctor: no problems found."
+        ]
 
     def _measurements(self, is_finished: bool) -> list[Measurement]:
         task, epoch = self.task, self.checkpointing.epoch
@@ -272,24 +274,3 @@ class Reporter(Hook):
         _write(self.run, self._analysis)
         self._last_seconds = time.perf_counter() - start
         self.seconds += self._last_seconds
-
-
-def _lines(
-    verdicts: Sequence[Verdict], not_measured: Sequence[str], run: Path, command: str
-) -> list[str]:
-    """Returns a line for each verdict of the doctor, and one for the subjects that were not measured."""
-    lines, actions = [], set[str]()
-    for verdict in verdicts:
-        lines.append(f"Doctor: {verdict.title}. {verdict.evidence}")
-        if (action := verdict.runnable_action(run, command)) not in actions:
-            # On its own line, since it may have a command to copy.
-            lines[-1] += f"\n{action}"
-            actions.add(action)
-    lines = lines or ["Doctor: no problems found."]
-    if not_measured:
-        lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. "
-            f"To measure {'it' if len(not_measured) == 1 else 'them'}: "
-            f"`{command} doctor {shlex.quote(str(run))}`"
-        )
-    return lines

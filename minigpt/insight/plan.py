@@ -67,7 +67,7 @@ def plan(
     with enough_memory(task.config, tokenizer.vocab_size):
         model = initial_model(task)
     assert start.completed
-    for line in start.completed.in_words():
+    for line in start.completed.in_words(tokenizer.vocab_size):
         LOGGER.info("%s", line)
     seconds = training_seconds(task, probe_speed(task.config.training)[0])
     memory = sum(training_bytes(task.config, tokenizer.vocab_size))

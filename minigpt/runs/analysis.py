@@ -19,6 +19,7 @@ from minigpt.runs.records import Count
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import read_file
 
+COPIED = 0.2
 # Larger files are not read.
 _MOST_BYTES = 20_000_000
 
@@ -39,8 +40,8 @@ TITLES = {
     "unlike": "The held-out text is unlike the training text",
     "too_short": "Still improving",
     "below_ngram": "Counts of n-grams predict the text better",
+    "overfitted": "The model overfitted the training text",
     "memorized": "The model memorized the training text",
-    "too_large": "The model is too large for the text",
     "too_small": "The model is too small for the text",
     "suspicious_text": "The text looks suspicious",
 }
@@ -53,7 +54,7 @@ class Verdict:
     Attributes:
       id: one of `TITLES`, or of another version.
       evidence: sentences with the figures that the verdict follows from.
-      action: one thing to do about it, with RUN in place of the run: see `runnable_action`.
+      action: what to do, with RUN in place of the run: see `runnable_action`; "" if another one says it.
     """
 
     id: Name
@@ -130,6 +131,17 @@ class Memorization:
     share: Number
     held_out_share: Number
     samples: Many[Annotated[MeasuredSample, AfterValidator(_within_text)]]
+
+    @property
+    def has_memorized(self) -> bool:
+        """Whether the share is at least 20 percentage points above that of held-out text."""
+        return self.share - self.held_out_share >= COPIED
+
+    def in_words(self) -> str:
+        return (
+            f"{self.share:.1%} of the tokens that the model writes are in passages copied from the "
+            f"training text; of held-out text, {self.held_out_share:.1%} is."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -136,7 +136,8 @@ class Completion:
         # The texts that a stream has begun.
         self._begun: set[int] = set()
         self.event = asyncio.Event()
-        seed = random.randrange(2**31) if body.seed is None else body.seed
+        seed = random.randrange(1_000_000) if body.seed is None else body.seed
+        self._seed = seed
         how: dict[str, Any] = {
             "biases": _biases(body, model),
             "frequency_penalty": body.frequency_penalty or 0.0,
@@ -222,6 +223,7 @@ class Completion:
             "created": self._created,
             "model": self._model.name,
             "system_fingerprint": self._model.fingerprint,
+            "seed": self._seed,
             "choices": choices,
         }
 

@@ -1,6 +1,5 @@
 """Counts updates and seconds, and plans the number of steps for a time limit."""
 
-import math
 import statistics
 import time
 from collections import deque
@@ -155,11 +154,6 @@ class Clock:
         batches, seconds = self.timed[0] - timed[0], self.timed[1] - timed[1]
         tokens = batches * self.tokens_per_step / self.config.accumulate_steps
         return tokens / seconds if seconds > 0 else None
-
-    @property
-    def epochs_left(self) -> int:
-        """Epochs that have not ended, as currently planned."""
-        return math.ceil((self.end - self.epoch_step) / self.config.updates_per_epoch)
 
     def seconds_left(self) -> float:
         """Estimates the remaining time: updates, validation, samples and checkpoints."""

@@ -26,14 +26,14 @@ def new_console() -> Console:
     return _OutputConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
-def show(console: Console, *parts: str | tuple[str, str], indent: int | None = None) -> None:
+def show(console: Console, *parts: str | tuple[str, str], indent: int | None = 0) -> None:
     """Prints one message, whose parts may be data.
 
     Args:
       console: where to print. Whether it interprets markup makes no difference.
       *parts: texts, or pairs of a text and a rich style. They are joined without a separator.
       indent: on a terminal, lines are broken between words and continued in this column, except lines with
-        a command in backticks, which is copied. None: the terminal breaks them.
+        a command in backticks, which is copied. None: no line is broken here.
     """
     styled = [(part, "") if isinstance(part, str) else part for part in parts]
     if console.is_terminal:

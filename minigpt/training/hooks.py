@@ -21,9 +21,11 @@ class Hook:
 
     Attributes:
       name: what the hook writes, for that line.
+      advice: after `finished`, what to do next; "" if longer training is no help, None if not known.
     """
 
     name = "an output"
+    advice: str | None = None
 
     def started(self, loop: "TrainingLoop") -> None:
         """Called before the first step of this process, also if none is left: see `loop.is_over`.
@@ -64,6 +66,10 @@ class Hooks:
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
         self._call("best_ready", run, model)
+
+    @property
+    def advice(self) -> str | None:
+        return next((hook.advice for hook in self._hooks if hook.advice is not None), None)
 
     def finished(self, run: Run, state: str) -> list[str]:
         return [line for lines in self._call("finished", run, state) for line in lines]

@@ -1,11 +1,8 @@
 """The messages of training: the summary before it, and the results and suggested commands after it."""
 
 import math
-import re
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from importlib import metadata
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -21,7 +18,7 @@ from minigpt.training.tasks.task import Task
 
 # What the figures mean; docs/guide.md has the same words, and more.
 WORDS = """\
-The words in these lines (more of them: {guide}):
+The words in these lines (more of them: docs/guide.md, Words):
   token            a piece of text; the model predicts one after the other
   parameters       the numbers that training adjusts
   step (update)    one adjustment of all parameters, from one batch of tokens
@@ -36,17 +33,6 @@ The words in these lines (more of them: {guide}):
   perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
   bits per byte    the loss per byte of text, to compare models with different tokens
   [text]           in a sample: the prompt; the model writes what follows"""
-
-
-def words() -> str:
-    """Returns what the figures mean, and where there is more: on the web if the repository is known."""
-    urls: list[str] = []
-    with suppress(metadata.PackageNotFoundError):
-        urls = metadata.metadata("minigpt-keras").get_all("Project-URL") or []
-    known = (u.removeprefix("Repository, ") for u in urls if "Repo" in u and "/OWNER/" not in u)
-    address = next(known, None)
-    guide = f"{address}/blob/main/docs/guide.md#words" if address else "docs/guide.md, Words"
-    return WORDS.format(guide=guide)
 
 
 def in_lines(summary: Mapping[str, str]) -> str:
@@ -96,16 +82,37 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     return parts | {"head": size(model.head)}
 
 
+def in_a_sentence(task: Task, model: GPT | EncoderDecoder, seconds: float) -> str:
+    """Returns what is trained, for a person; `seconds` are those of `training_seconds`."""
+    training, tokenizer = task.config.training, task.corpus.tokenizer
+    unit = {"character": "characters", "word": "words"}.get(tokenizer.kind, "parts of words")
+    size = model.count_params()
+    weights = f"{rounded(size / 1e6)} million" if size >= 995_000 else rounded(size)
+    updates = training.epochs * training.updates_per_epoch * training.accumulate_steps
+    passes, time = updates / task.batches_in_pass, f"about {duration(seconds)}"
+    if limit := training.max_minutes:
+        passes *= min(1.0, 60 * limit / seconds)
+        time = f"at most {limit:g} minute{'s' * (limit != 1)}"
+    return (
+        f"About {weights} weights, a vocabulary of {tokenizer.vocab_size:,} {unit}, "
+        f"{rounded(passes)} pass{'es' * (passes != 1)}, {time}."
+    )
+
+
 def _training(task: Task, seconds: float) -> str:
     training, length = task.config.training, task.sequence_length
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
-    limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""
     # The estimate leaves out the time for compiling, which is most of a short run.
     expected = "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
+    limit = training.max_minutes
+    if limit and seconds < 60 * limit:
+        expected += f", at most {limit:g} min"
+    elif limit:
+        expected = f"at most {limit:g} min"
     return (
-        f"{counted(training.epochs, 'epoch')} of {counted(training.updates_per_epoch, 'step')} of {batch}; "
-        f"{expected}{limit}"
+        f"{'up to ' * bool(limit)}{counted(training.epochs, 'epoch')} of "
+        f"{counted(training.updates_per_epoch, 'step')} of {batch}; {expected}"
     )
 
 
@@ -137,25 +144,21 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     )
 
 
-def next_commands(loop: TrainingLoop, command: str, said: Sequence[str] = ()) -> str:
-    """Returns three commands for a finished run, each on a line of its own, to be copied.
-
-    Args:
-      loop: the training loop.
-      command: how the user calls minigpt.
-      said: what the hooks have said. If it has a command that trains the run for longer, that one is used.
-    """
+def next_commands(loop: TrainingLoop, command: str) -> str:
+    """Returns commands for a finished run, each on a line of its own, to be copied, and one advice."""
     path = shlex.quote(str(loop.run.path))
     lines = [_use(loop, command)]
     if loop.run.portable_file.is_file():
         page = shlex.quote(f"{loop.run.path.name}.html")
         export = f"{command} export {path} --format html --output {page}"
         lines.append(f"Make a web page that contains it: {export}")
-    if loop.task.config.data.source == "stories":
+    advice, is_best = loop.hooks.advice, not loop.checkpointing.epochs_since_best
+    if is_bundled := loop.task.config.data.source == "stories":
         lines.append(f"Train a model of your own text: {command} train --text book.txt")
-    else:
-        longer = re.search(r"`([^`]* train --resume [^`]*)`", "\n".join(said))
-        lines.append(f"Train it for longer: {longer[1] if longer else _extending(loop, command)}")
+    if advice:
+        lines.append(advice)
+    elif advice is None and not is_bundled and is_best:
+        lines.append(f"Train it for longer: {_extending(loop, command)}")
     return "\n".join(lines)
 
 

@@ -94,9 +94,11 @@ def train(
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
         strategy.compile(task, model)
         # Not before the text and all settings are known to be usable.
-        for line in start.completed.in_words() if start.completed else ():
-            show(console, line)
+        if start.completed and start.completed.beginning:
+            show(console, start.completed.beginning)
         seconds = training_seconds(task, probe_speed(task.config.training)[0])
+        if start.completed:
+            show(console, messages.in_a_sentence(task, model, seconds))
         description = messages.in_lines(messages.summary(task, model, device, seconds))
         bits = start.completed.bits if start.completed else None
         facts = run_facts(task, model, device, bits)
@@ -112,7 +114,7 @@ def train(
         if loop.is_over and trained.model_file.is_file():
             loop.hooks.started(loop)
             loop.hooks.finished(trained, "finished")
-            show(console, messages.how_to_extend(loop, command))
+            show(console, messages.how_to_extend(loop, command), indent=None)
             return trained
         if is_first:
             start.discard_later_results(loop.checkpointing)
@@ -124,23 +126,22 @@ def train(
                 # Who has trained in this folder before knows them.
                 others = len(list(trained.path.parent.glob("*/config.toml"))) - 1
                 if start.run is None and not others:
-                    show(console, messages.words())
+                    show(console, messages.WORDS, indent=19)
             loop.hooks.started(loop)
             if not loop.is_over:
                 strategy.check_weights(model)
                 loop.fit()
                 if why := messages.why_it_ended(loop):
-                    show(console, why, indent=0)
+                    show(console, why)
             if not is_first:
                 return trained
             # 6. Export.
             show(console, "Exporting the best model.")
             scores = export_best(trained, task, loop.hooks)
-            said = loop.hooks.finished(trained, "finished")
-            for line in said:
-                show(console, line, indent=0)
+            for line in loop.hooks.finished(trained, "finished"):
+                show(console, line)
         except KeyboardInterrupt:
-            show(console, messages.interrupted(loop, command))
+            show(console, messages.interrupted(loop, command), indent=None)
             loop.hooks.finished(trained, "interrupted")
             raise Interrupted from None
         except UserError:
@@ -148,8 +149,8 @@ def train(
                 loop.hooks.finished(trained, "failed")
             raise
         seconds = time.perf_counter() - began
-        show(console, messages.finished(loop, scores, seconds), indent=0)
-        show(console, messages.next_commands(loop, command, said))
+        show(console, messages.finished(loop, scores, seconds))
+        show(console, messages.next_commands(loop, command), indent=None)
     return trained
 
 

@@ -1,5 +1,6 @@
 """The progress of training on the console."""
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -93,10 +94,8 @@ class Display:
 
     @property
     def _epoch_name(self) -> str:
-        """Returns "epoch 2/6"; "epoch 2" while a time limit leaves open how many there will be."""
-        if not self.clock.is_planned:
-            return f"epoch {self.epoch}"
-        return f"epoch {self.epoch}/{self.epoch - 1 + max(1, self.clock.epochs_left)}"
+        """Returns "epoch 2/6": of those that the summary names; a time limit may end training before."""
+        return f"epoch {self.epoch}/{self.clock.config.epochs}"
 
     def show_scores(self, epoch: float, logs: dict[str, Any]) -> None:
         """Shows the scores after a validation; `epoch` is a fraction within an epoch."""
@@ -115,7 +114,7 @@ class Display:
 
     def show_sample(self, prompt: str, text: str) -> None:
         """Shows a prompt in brackets and its continuation, indented, after an empty line."""
-        indented = text.replace("\n", "\n  ")
+        indented = re.sub(r"\n\s*\n", "\n\n", text.rstrip()).replace("\n", "\n  ")
         prompt = prompt.replace("\n", "\n  ")
         show(self.console, "\n  ", (f"[{prompt}]", "cyan"), indented, indent=2)
 

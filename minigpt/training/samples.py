@@ -4,6 +4,7 @@ import re
 import reprlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from minigpt.config.sampling import settings_of
 from minigpt.corpus.token_ids import decode_documents
-from minigpt.generation.base_models import BaseTextModel, as_list
+from minigpt.generation.base_models import BaseTextModel, as_list, whole_sentences
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_prompts, as_tokenizer
@@ -28,21 +29,24 @@ Show = Callable[[str, str], None]
 Record = Callable[[dict[str, Any]], None]
 
 
-def held_out_prompts(ids: np.ndarray, tokenizer: Tokenizer, seed: int, count: int = 2) -> list[str]:
-    """Returns beginnings of documents of the held-out text; of paragraphs or lines if it has too few.
+def held_out_prompts(
+    ids: np.ndarray, tokenizer: Tokenizer, seed: int, count: int = 2, max_len: int = 0
+) -> list[str]:
+    """Returns beginnings of paragraphs of the held-out text; of documents or lines if it has too few.
 
     Args:
       ids: int[n], the held-out text.
       tokenizer: the tokenizer of the ids.
       seed: decides which ones are drawn.
       count: the most to return.
+      max_len: the context. The first prompt is "", which begins a document, if they are shorter on average.
     Returns:
       Different prompts without unknown characters; [""], which begins a new text, if there are none.
     """
     texts = list(decode_documents(ids[:_TOKENS_READ], tokenizer))
     found: list[str] = []
-    for separator in (None, r"\n\s*\n", r"\n"):
-        parts = texts if separator is None else [p for t in texts for p in re.split(separator, t)]
+    for separator in (r"\n\s*\n", r"\n"):
+        parts = [part for text in texts for part in re.split(separator, text)]
         beginnings = {
             _beginning(part) for part in parts if len(part.strip()) >= _PARAGRAPH_CHARACTERS
         }
@@ -50,7 +54,8 @@ def held_out_prompts(ids: np.ndarray, tokenizer: Tokenizer, seed: int, count: in
         if len(found) >= count:
             break
     order = np.argsort(np.random.PCG64(seed).random_raw(len(found)), kind="stable")
-    return [found[place] for place in order[:count]] or [""]
+    starts = [""] if np.count_nonzero(ids == tokenizer.end_id) * max_len > len(ids) else []
+    return [*starts, *(found[place] for place in order)][:count] or [""]
 
 
 def _beginning(text: str) -> str:
@@ -104,6 +109,8 @@ class TextGenerator(keras.callbacks.Callback):
 
     # See `minigpt.training.tasks.task.Task`.
     open_state: Callable[[], BaseTextModel] | None = None
+    # Whether a text that `max_new_tokens` has cut is shown up to the end of its last sentence.
+    in_sentences = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -201,6 +208,9 @@ class TextGenerator(keras.callbacks.Callback):
         else:
             sampler = Sampler(self._build_decoder(), self.tokenizer, self.sampling)
             samples = list(sampler.samples(self.prompts, seeds))
+        if self.in_sentences:
+            most = self.sampling.max_new_tokens
+            samples = [replace(each, text=whole_sentences(each, most)) for each in samples]
         for sample in samples:
             self.show(sample.prompt, sample.text)
         return [

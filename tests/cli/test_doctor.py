@@ -1,6 +1,7 @@
 """`minigpt doctor`."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,11 @@ def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
     assert recorded == found["verdicts"]
     assert analysis["memorization"]["last"]["epoch"] == 2
     assert isinstance(analysis["text"], list) and analysis["baselines"]["ngram"] > 0
+    # In words, what was measured is the end, whether anything was found or not.
+    *_, losses, bits, copied, _ = called("doctor", run).stdout.splitlines()
+    assert re.match(r"Loss: training [\d.]+, validation [\d.]+ nats per token; best", losses)
+    assert f"ngram bits per byte {analysis['baselines']['ngram_bits_per_byte']:.3f}" in bits
+    assert f"{analysis['memorization']['last']['held_out_share']:.1%}" in copied
 
 
 def test_after_a_kill_the_training_is_interrupted(tiny_run, tmp_path):

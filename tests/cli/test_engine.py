@@ -164,10 +164,10 @@ def test_a_run_that_cannot_be_written(tiny_run, tmp_path, monkeypatch):
 
 def test_verbose_says_what_runs_the_model(tiny_run, pair_run, monkeypatch):
     def said() -> str:
-        return called("sample", tiny_run.path, "--prompt=Ana", "--verbose").stderr
+        return called("sample", tiny_run.path, "--prompt=Ana", "--seed=0", "--verbose").stderr
 
     assert said() == "Running on the engine.\n"
-    assert called("sample", tiny_run.portable_file, "--verbose").stderr == said()
+    assert called("sample", tiny_run.portable_file, "--seed=0", "--verbose").stderr == said()
     searched = called("translate", pair_run.path, "--text=a", "--verbose", "--beams=2")
     assert searched.stderr == "Running on TensorFlow: beam search.\n"
     monkeypatch.setattr(open_model, "LARGE_BYTES", 1000)

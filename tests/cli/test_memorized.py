@@ -3,7 +3,12 @@
 import json
 import shutil
 
+import pytest
+
+import minigpt
 from minigpt import Run
+from minigpt.cli import examining
+from minigpt.runs.analysis import TITLES, Memorization
 from tests.cli.running import called, refused
 
 FEW = "--tokens", "300"
@@ -20,6 +25,16 @@ def test_one_line_of_json(folder):
     done = called("memorized", "runs/book-1", "--json", "--state", "last", *FEW, cwd=folder)
     record = json.loads(done.stdout)
     assert (record["state"], record["epoch"], record["step"]) == ("last", 2, 60)
+
+
+@pytest.mark.parametrize(("share", "is_memorized"), [(0.88, False), (1.0, True)])
+def test_the_word_is_that_of_the_doctor(share, is_memorized, monkeypatch, capsys):
+    measured = {"epoch": 1, "step": 1, "tokens": 300, "words": 60, "samples": []}
+    found = Memorization("best", share=share, held_out_share=0.7, **measured)
+    monkeypatch.setattr(minigpt, "measure_memorization", lambda *_, **__: found)
+    monkeypatch.setattr(minigpt, "Run", lambda path: path)
+    examining.memorized(run="run", as_json=False)
+    assert (f"{TITLES['memorized']}." in capsys.readouterr().out) == is_memorized
 
 
 def test_what_cannot_be_measured_is_one_line(folder, tmp_path):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from minigpt import Run
 from minigpt.generation.text_models import load
 from tests.cli.running import called
 
@@ -30,7 +31,7 @@ def test_sample_json(folder):
 
 
 def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
-    done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
+    done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", "--seed=1", cwd=folder)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert "2 of its characters are unknown" in done.stderr
@@ -40,9 +41,27 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(folder):
 
 
 def test_a_stream_prints_what_sample_prints(folder):
-    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--num-samples", 2, "--stop", "x")
+    arguments = (
+        "sample",
+        "runs/book-1",
+        "--prompt",
+        "Ana",
+        "--num-samples",
+        2,
+        "--seed=1",
+        "--stop=x",
+    )
     streamed = called(*arguments, "--stream", cwd=folder).stdout
     assert streamed == called(*arguments, cwd=folder).stdout != ""
+
+
+def test_without_a_seed_texts_differ_and_the_seed_is_said(folder):
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk", "--temperature=2")
+    done = [called(*arguments, cwd=folder) for _ in range(2)]
+    seeds = [re.fullmatch(r"seed (\d+)\n", each.stderr)[1] for each in done]
+    assert done[0].stdout != done[1].stdout and seeds[0] != seeds[1]
+    again = called(*arguments, "--seed", seeds[1], cwd=folder)
+    assert (again.stdout, again.stderr) == (done[1].stdout, "")
 
 
 def test_prompts_from_a_pipe(folder):
@@ -53,8 +72,10 @@ def test_prompts_from_a_pipe(folder):
     assert [sample["prompt"] for sample in samples] == ["Ana sat", "", "[/INST] \\[b]"]
     done = called(*arguments, "--prompt", "Dirk", cwd=folder, input="not read")
     assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == ["Dirk"]
+    # The first prompt of the run.
+    (prompt, *_) = Run(folder / "runs/book-1").config.sampling.prompts
     done = called(*arguments, cwd=folder, input="")
-    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [""]
+    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [prompt]
 
 
 def test_prompts_that_are_not_text(folder):
@@ -87,6 +108,6 @@ def test_asks_for_prompts_on_a_terminal(folder):
     os.close(master)
     assert shown.startswith("Loading runs/book-1 ...")
     assert shown.count("> ") == 3
-    assert shown.count("Ana sat") == 4
-    first, second = re.findall(r"Seed (\d+)", shown)
-    assert first != second
+    # The run's own prompt is continued before the first question.
+    assert shown.index("Ana sat") < shown.index("> ") and shown.count("Ana sat") == 5
+    assert len(set(re.findall(r"seed (\d+)", shown))) == 3

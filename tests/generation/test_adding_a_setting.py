@@ -27,9 +27,9 @@ ignored = "sampling.epsilon_cutoff = 0.05 has no effect: a portable file has no 
 assert out.getvalue().count(ignored) == 1 and f"model.gguf: {ignored}" in out.getvalue()
 assert "epsilon_cutoff = 0.05" in (run.path / "config.toml").read_text()
 model = minigpt.load(run)
-text = model.generate("Ana", 12, top_k=0, epsilon_cutoff=0.05)[0]
-assert text != model.generate("Ana", 12, top_k=0)[0]
-arguments = ("sample", "run", "--prompt=Ana", "--max-new-tokens=12", "--verbose")
+text = model.generate("Ana", 12, seed=0, top_k=0, epsilon_cutoff=0.05)[0]
+assert text != model.generate("Ana", 12, seed=0, top_k=0)[0]
+arguments = ("sample", "run", "--prompt=Ana", "--max-new-tokens=12", "--seed=0", "--verbose")
 done = called(*arguments)
 assert (done.returncode, done.stdout) == (0, "Ana" + text + chr(10)), done
 assert "Running on TensorFlow: epsilon_cutoff." in done.stderr, done.stderr

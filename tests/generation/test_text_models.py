@@ -1,11 +1,14 @@
 """Arguments of `TextModel` and `load`: what is accepted, and one clear exception for the rest."""
 
+import logging
+
 import numpy as np
 import pytest
 
 import minigpt
 from minigpt.errors import UserError
 from minigpt.generation import sampler
+from minigpt.generation.base_models import Sample, whole_sentences
 from minigpt.models import GPT
 
 
@@ -21,7 +24,7 @@ def opened(opened_without_xla):
             ("generate", {"prompts": wrong}, "prompts")
             for wrong in (5, None, ["Ana", None], b"Ana")
         ),
-        *(("generate", {"seed": wrong}, "seed") for wrong in (1.5, "1", None, [1, None])),
+        *(("generate", {"seed": wrong}, "seed") for wrong in (1.5, "1", [1, None])),
         ("generate", {"num_samples": 2.0}, "num_samples"),
         ("stream", {"prompt": ["Ana"]}, "prompt"),
         ("log_probabilities", {"text": ["Ana"]}, "text"),
@@ -32,6 +35,36 @@ def opened(opened_without_xla):
 def test_a_wrong_type_is_named(opened, method, arguments, named):
     with pytest.raises(TypeError, match=f"`{named}`"):
         getattr(opened, method)(**arguments)
+
+
+def test_without_a_seed_texts_differ_and_a_message_has_the_seed(opened, caplog):
+    caplog.set_level(logging.INFO, "minigpt")
+    how = {"temperature": 2.0, "top_k": 0}
+    texts = [opened.generate("Ana", 12, **how)[0] for _ in range(4)]
+    texts.append("".join(opened.stream("Ana", 12, **how)))
+    assert len(set(texts)) > 3
+    seeds = [int(message.removeprefix("seed ")) for message in caplog.messages]
+    assert [opened.generate("Ana", 12, seed=seed, **how)[0] for seed in seeds] == texts
+    first, second = opened.samples(["Ana", "Dirk"], 12)
+    assert first.seed == second.seed
+    caplog.clear()
+    assert opened.samples("Ana", 12, temperature=0)[0].seed == 0 and not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("He sat. She ate 3.5 figs! Then sh", "He sat. She ate 3.5 figs!"),
+        ('"Go," he said. "I go." And', '"Go," he said. "I go."'),
+        ("no sentence ends he", "no sentence ends he"),
+        ("他坐下。她吃", "他坐下。"),
+        ("¿Y él? Sí", "¿Y él?"),
+    ],
+)
+def test_a_text_that_was_cut_ends_with_its_last_sentence(text, whole):
+    assert whole_sentences(Sample("", text, 0, [1] * 9), 9) == whole
+    # It ended by itself.
+    assert whole_sentences(Sample("", text, 0, [1] * 8), 9) == text
 
 
 def test_seeds_may_be_an_array(opened):
@@ -81,7 +114,7 @@ def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
 
 def test_samples_are_generated_as_they_are_taken(opened, monkeypatch):
     monkeypatch.setattr(sampler, "machine_bytes", lambda: 10**6)
-    found = opened.iter_samples("Ana", 5, num_samples=1_000_000)
+    found = opened.iter_samples("Ana", 5, seed=0, num_samples=1_000_000)
     assert [next(found).seed for _ in range(3)] == [0, 1, 2]
 
 

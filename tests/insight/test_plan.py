@@ -69,7 +69,10 @@ def test_commands(tmp_path):
     (line,) = done.stdout.splitlines()
     (path,) = json.loads(line)["text"]["paths"]
     assert path.endswith("book.txt") and "Chosen for" in done.stderr
+    size = json.loads(line)["tokens"]["vocab_size"]
+    assert f"tokenizer.vocab_size = {size}" in done.stderr
     words = called(*train, cwd=tmp_path).stdout
+    assert f"vocabulary of {size:,}" in words
     for subject in ("Device", "Model", "Training", "Memory"):
         assert f"\n{subject} " in words
     assert [path.name for path in tmp_path.iterdir()] == ["book.txt"]

@@ -89,4 +89,4 @@ def test_a_training_on_two_languages_is_not_accused_of_memorizing(
     minigpt.train(settings, tmp_path / "run")
     found = analysis_of(Run(tmp_path / "run"))
     assert [verdict["id"] for verdict in found["verdicts"]][:1] == ["unlike"]
-    assert "memorized" not in {verdict["id"] for verdict in found["verdicts"]}
+    assert "overfitted" not in {verdict["id"] for verdict in found["verdicts"]}

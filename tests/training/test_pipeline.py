@@ -9,7 +9,9 @@ import pytest
 import minigpt
 from minigpt import evaluate_run
 from minigpt.errors import UserError
+from minigpt.generation.base_models import whole_sentences
 from minigpt.runs.run import open_run_corpus
+from minigpt.training.samples import held_out_prompts
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
 
@@ -103,10 +105,18 @@ def test_unset_prompts_are_beginnings_of_the_held_out_text(tmp_path):
     prompts = run.config.sampling.prompts
     assert len(set(prompts)) == 2
     assert all(any(line.startswith(prompt) for line in lines) for prompt in prompts)
+    # Documents that fit into the context are begun.
+    tokenizer = run.load_tokenizer()
+    ids = tokenizer.encode(lines[0].strip())
+    ids = np.tile([*ids, tokenizer.end_id], 5)
+    begun = held_out_prompts(ids, tokenizer, 0, max_len=len(ids) // 5 + 1)
+    assert begun[0] == "" and lines[0].startswith(begun[1]) and len(begun) == 2
+    assert "" not in held_out_prompts(ids, tokenizer, 0, max_len=len(ids) // 5 - 1)
     samples = records(run.samples_file)
     assert [sample["prompt"] for sample in samples] == prompts
     # The engine continues them, with the weights of the only epoch.
     names = {"max_new_tokens", "seed", "temperature", "top_k", "top_p", "min_p"}
     drawn = run.config.sampling.model_dump(include=names)
-    written = minigpt.load_portable(run.portable_file).generate(prompts, **drawn)
-    assert [sample["text"] for sample in samples] == written
+    written = minigpt.load_portable(run.portable_file).samples(prompts, **drawn)
+    texts = [whole_sentences(sample, drawn["max_new_tokens"]) for sample in written]
+    assert [sample["text"] for sample in samples] == texts

@@ -42,7 +42,8 @@ class LanguageModeling(Task):
         self.batches_in_pass = windows // training.batch_size
         sampling = self.config.sampling
         if "prompts" not in sampling.model_fields_set:
-            prompts = held_out_prompts(self.corpus.val.ids, self.corpus.tokenizer, training.seed)
+            ids, context = self.corpus.val.ids, self.config.model.max_len
+            prompts = held_out_prompts(ids, self.corpus.tokenizer, training.seed, max_len=context)
             sampling = sampling.model_copy(update={"prompts": prompts})
             self.config = self.config.model_copy(update={"sampling": sampling})
         self.tokens_per_batch = training.batch_size * length
@@ -116,5 +117,5 @@ class LanguageModeling(Task):
         sampling = self.config.sampling.model_dump(exclude={"translations"})
         generator = TextGenerator(self.corpus.tokenizer, show=display.show_sample, **sampling)
         generator.set_model(model)
-        generator.open_state = self.open_state
+        generator.open_state, generator.in_sentences = self.open_state, True
         return generator.write
