@@ -175,7 +175,7 @@ def write_page(run: minigpt.Run, page: Path) -> None:
         for _ in range(9):
             page.unlink(missing_ok=True)
             minigpt.export_run(minigpt.Run(copy), "html", page, weights="int8")
-            states = sorted([*copy.glob("snapshots/*.gguf"), *copy.glob("epochs/*.gguf")])
+            states = sorted(copy.glob("snapshots/*.gguf"))
             if page.stat().st_size <= LARGEST_PAGE or not states:
                 return
             for state in states[::2]:

@@ -235,7 +235,7 @@ def formats_table() -> str:
         "|---|" + "---|" * len(FORMATS),
     ]
     for setting in SETTINGS:
-        if setting.role != "training":
+        if setting.role in ("distribution", "text"):
             cells = ("yes" if name in setting.formats else "" for name in FORMATS)
             lines.append(re.sub(r"\|  (?=\|)", "| ", f"| `{setting.name}` | {' | '.join(cells)} |"))
     return "\n".join(lines) + "\n"

@@ -13,7 +13,6 @@ RUN_FILES = {
     "analysis.json",
     "report.html",
     "facts.json",
-    "epochs",
     "snapshots",
     "checkpoints",
     "model.keras",

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from minigpt.cli.command import (
-    AdapterOption,
     JsonOption,
     ModelArgument,
     VerboseOption,
@@ -23,24 +22,19 @@ from minigpt.errors import UserError
 from minigpt.generation.base_models import given_or_drawn
 
 # An answer is printed while it is generated.
-_SETTINGS = [
-    s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
-]
+_SETTINGS = [s for s in SETTINGS if s.role not in ("training", "search")]
 HINT = (
     "Type a question and press Enter. /undo takes back the last one, /help prints this, /quit ends."
 )
 
 
-@command(
-    {"run": "RUN", "adapter": "--adapter", "system": "--system", **names_of_options(_SETTINGS)}
-)
+@command({"run": "RUN", "system": "--system", **names_of_options(_SETTINGS)})
 @with_sampling_options(_SETTINGS, before="as_json")
 def chat(
     run: ModelArgument,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A message before the first question.")
     ] = None,
-    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **given: Any,
@@ -51,12 +45,12 @@ def chat(
     line begins another dialogue.
     """
     source = model_source(run, "gpt")
-    sampling = source.settings({**given, "beams": 1})
+    sampling = source.settings(given)
     settings = {"max_new_tokens": given.get("max_new_tokens"), "sampling": sampling}
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose)
     dialogue = _Dialogue(model, system, settings)
     if model.tokenizer.chat is None:
         model.chat("")  # Raises a `UserError`.

@@ -49,10 +49,6 @@ ModelArgument = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
 ]
-AdapterOption = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Add an adapter of export --adapter to the model of the run."),
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 TextOption = Annotated[
     list[str] | None,
@@ -143,11 +139,9 @@ def model_source(path: Path, needed: str) -> ModelSource:
     return source
 
 
-def model_of(
-    source: ModelSource, settings: TextSettings, verbose: bool, adapter: Path | None = None
-) -> Any:
+def model_of(source: ModelSource, settings: TextSettings, verbose: bool) -> Any:
     """Opens the model of a run or a file; with `verbose`, prints what runs it."""
-    model, reason = source.open(settings, adapter), source.reason
+    model, reason = source.open(settings), source.reason
     if verbose:
         print_message(f"Running on TensorFlow: {reason}." if reason else "Running on the engine.")
     return model

@@ -48,20 +48,14 @@ def export(
             "model writes.",
         ),
     ] = False,
-    adapter: Annotated[
-        bool,
-        typer.Option(
-            "--adapter", help="Write what LoRA has added, a directory for the library peft."
-        ),
-    ] = False,
 ) -> None:
     """Export a run's best model for other programs, and check it against the run.
 
     The page of a file in place of a run is without what its run knows.
     """
     if is_file := is_portable(run):
-        if with_text or adapter or (weights and format.value == "html"):
-            problem = "is a file; its run is needed for --with-text, --adapter and the --weights of a page"
+        if with_text or (weights and format.value == "html"):
+            problem = "is a file; its run is needed for --with-text and the --weights of a page"
             raise UserError(ArgumentProblem("run", run, problem))
     else:
         check_run(run)
@@ -71,17 +65,6 @@ def export(
         with new_output(output, False) as unfinished:
             write_file_page(run, unfinished)
         print(f"Wrote {output}")
-        return
-    if adapter:
-        if format is not DEFAULT or weights or with_text:
-            raise UserError("--adapter: is a form of its own, without other options than --output")
-        from minigpt.targets.huggingface.adapter import write_adapter
-
-        with new_output(output, True) as unfinished:
-            reason = write_adapter(minigpt.Run(run), unfinished)
-        print(
-            f"Wrote {output}" + (f" with minigpt's names, not peft's: {reason}" if reason else "")
-        )
         return
     if weights is not None and format not in WITH_WEIGHTS:
         raise UserError(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from minigpt.cli.command import (
-    AdapterOption,
     JsonOption,
     ModelArgument,
     VerboseOption,
@@ -37,8 +36,8 @@ from minigpt.generation.base_models import (
 )
 from minigpt.targets.open_model import ModelSource
 
-_SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-OPTION_NAMES = {**names_of_options(_SETTINGS), "adapter": "--adapter"}
+_SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
+OPTION_NAMES = names_of_options(_SETTINGS)
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
@@ -60,7 +59,6 @@ def sample(
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
-    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **given: Any,
@@ -72,21 +70,21 @@ def sample(
     """
     source = model_source(run, "gpt")
     sampling = source.settings(given)
-    if as_stream and (as_json or sampling.beams > 1):
-        raise UserError("--stream: cannot be combined with --json, nor with --beams")
+    if as_stream and as_json:
+        raise UserError("--stream: cannot be combined with --json")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     own = next(iter(sampling.prompts), "")
     prompts = prompt or ([] if interactive else _piped_prompts(own))
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose, adapter)
+    model = model_of(source, sampling, verbose)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,
         "logits_processor": form,
     }
-    draws = sampling.beams == 1 and sampling.temperature > 0
+    draws = sampling.temperature > 0
 
     def print_heading(seed: int, number: int, total: int) -> None:
         if total > 1:  # Several samples are numbered and separated.

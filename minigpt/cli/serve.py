@@ -84,7 +84,7 @@ def serve(
     elif api_key is None:
         print_message(f"Anybody who reaches {host} can use the server: it has no --api-key.")
     source = model_source(run, "gpt")
-    sampling = source.settings({"beams": 1}, engine_only=True)
+    sampling = source.settings({}, engine_only=True)
     with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
         file = source.portable_file(Path(folder))
         limits = max_prompt_tokens, max_tokens

@@ -240,12 +240,7 @@ def _follow_source(sections: dict[str, Any], is_pairs: bool) -> None:
     select_variant(sections, "model", kind)
     without_effect = {
         "training": {"sequence_length" if is_pairs else "label_smoothing"},
-        # Beam search, which suits translations, makes continued texts repetitive.
-        "sampling": {
-            s.name
-            for s in SETTINGS
-            if kind not in s.models or (s.role == "search" and not is_pairs)
-        },
+        "sampling": {s.name for s in SETTINGS if kind not in s.models},
     }
     for section, names in without_effect.items():
         for name in names & sections[section].keys():

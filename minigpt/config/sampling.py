@@ -39,7 +39,7 @@ class SettingRow:
       default: its value if nothing is given.
       description: what it does, in one line.
       role: what it affects: "distribution": the probabilities of the next token; "text": one text;
-        "search": the beam search; "training": the samples during training.
+        "search": the beam search of translations; "training": the samples during training.
       least, most: the smallest and the largest value. They apply to each number of a list, and to the
         length of each string.
       above, below: limits that are not values themselves.
@@ -178,20 +178,20 @@ class TextSettings:
     )
     beams: int = _row(
         1,
-        "values above 1: beam search with this many beams, no sampling",
+        "for pairs: 1 translates greedily; higher values are the beams of a beam search",
         "search",
         least=1,
         most=1000,
         neutral=1,
-        models=_BOTH,
+        models=("encoder_decoder",),
     )
     length_penalty: float = _row(
         1.0,
-        "for beam search: higher values favor longer texts; 0: none",
+        "for beam search: higher values favor longer translations; 0: none",
         "search",
         least=-1e30,
         most=1e30,
-        models=_BOTH,
+        models=("encoder_decoder",),
     )
     stop: list[str] = _row(
         [], "strings that end the text; they are not part of it", "text", least=1
@@ -231,9 +231,12 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 DISTRIBUTION = tuple(setting for setting in SETTINGS if setting.role == "distribution")
 
 
-def settings_of(values: Mapping[str, Any]) -> TextSettings:
+def settings_of(values: Mapping[str, Any], kind: str | None = None) -> TextSettings:
     """Returns checked settings; those that are left out have their defaults.
 
+    Args:
+      values: setting → value.
+      kind: that of the model; a setting that has no effect on it has its default.
     Raises:
       UserError: a name is unknown, or a value cannot be used, with a line for each.
     """
@@ -247,6 +250,10 @@ def settings_of(values: Mapping[str, Any]) -> TextSettings:
     ]
     if found := [problem for problem in problems if problem]:
         raise UserError(*found)
+    for row in (BY_NAME[name] for name in plain if kind):
+        if kind not in row.models and plain[row.name] != row.default:
+            problem = f"has no effect on a model of kind {kind!r}; should be left out"
+            raise UserError(ArgumentProblem(row.name, plain[row.name], problem))
     return TextSettings(**plain)
 
 

@@ -84,9 +84,8 @@ class TrainingConfig(Section):
     keep_checkpoints: Positive = 2
     """newest checkpoints to keep, in addition to the best by validation loss"""
     keep_epochs: bool | None = None
-    """keep the weights after each epoch, and after updates 0, 1, 3, 10, 30, ..., as portable files
-    with matrices in int8, those of at most 50 epochs; if unset, only for models of up to 20 million
-    parameters"""
+    """keep the weights after updates 0, 1, 3, 10, 30, ... as portable files with matrices in int8; if
+    unset, only for models of up to 20 million parameters"""
     tensorboard: bool = False
     """write losses and histograms of the weights for TensorBoard, which must be installed, into the
     folder tensorboard of the run"""

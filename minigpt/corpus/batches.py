@@ -12,10 +12,6 @@ import numpy as np
 
 from minigpt.errors import UserError
 
-# More windows than this are read from blocks in turn. With other values, runs would have other batches.
-MAX_STORED_ORDER = 2**24
-BLOCKS = 2**12
-
 
 def windows_in_pass(n_tokens: int, max_len: int) -> int:
     """Returns how many windows of `max_len` targets fit into `n_tokens` targets at every offset."""
@@ -72,11 +68,8 @@ def training_batch(
         # Python integers do not overflow.
         pass_index, position = divmod(int(step) * batch_size + row, windows)
         count = min(batch_size - row, windows - position)
-        draw, blocks, order = _pass_order(seed, pass_index, windows)
-        rows, columns = divmod(np.arange(position, position + count), len(blocks))
-        chosen = blocks[columns] * len(order) + order[np.minimum(rows, len(order) - 1)]
-        # The last windows, fewer than there are blocks, are in no block.
-        chosen = np.where(rows < len(order), chosen, np.arange(position, position + count))
+        draw, order = _pass_order(seed, pass_index, windows)
+        chosen = order[position : position + count].astype(np.int64)
         starts[row : row + count] = chosen * max_len + draw % max_len
         row += count
     # A plain array view avoids the overhead of memmap for every derived array.
@@ -86,21 +79,11 @@ def training_batch(
 
 # Two entries, because a batch can span the end of a pass.
 @functools.lru_cache(maxsize=2)
-def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """Returns what the order of a pass is made of.
-
-    The windows of a large text are in blocks of the same size. In each round, every block gives the window
-    at one place, the same for all blocks. Smaller texts are one block.
-
-    Returns:
-      a random number for the offset of the pass; the order of the blocks, int64[n]; and the order of the
-      places in a block, uint32[windows // n].
-    """
-    n_blocks = BLOCKS if windows > MAX_STORED_ORDER else 1
+def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray]:
+    """Returns a random number for the offset of a pass, and the order of its windows, uint32[windows]."""
     # The raw stream of a bit generator is the same in every version of NumPy.
-    raw = np.random.PCG64([seed, pass_index]).random_raw(1 + windows // n_blocks + n_blocks)
-    order = np.argsort(raw[1:-n_blocks], kind="stable")
-    return int(raw[0]), np.argsort(raw[-n_blocks:], kind="stable"), order.astype(np.uint32)
+    raw = np.random.PCG64([seed, pass_index]).random_raw(1 + windows)
+    return int(raw[0]), np.argsort(raw[1:], kind="stable").astype(np.uint32)
 
 
 def eval_windows(

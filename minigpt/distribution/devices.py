@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, worker_place
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.replicas import Replicas
-from minigpt.distribution.step import DividedMuon, ReplicatedStep
+from minigpt.distribution.step import ReplicatedStep
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.optimizers import Muon, build_optimizer
+from minigpt.training.optimizers import build_optimizer
 from minigpt.training.start import Start
 from minigpt.training.strategy import Step, Strategy, device_name, make_visible, seed, selected_gpus
 from minigpt.training.tasks.task import Batch, Task
@@ -84,16 +83,11 @@ class Devices(Strategy):
             super().compile(task, model)
             return
         training, replicas = task.config.training, self.replicas
-        # These update within a condition, where replicas cannot exchange tensors.
-        is_conditional = training.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
-        muon = Muon if is_conditional else partial(DividedMuon, replicas)
         with replicas.scope():
-            optimizer = build_optimizer(
-                training, model, muon=muon, compiles_updates=replicas.jit_compile
-            )
+            optimizer = build_optimizer(training, model, compiles_updates=replicas.jit_compile)
         # The metrics are created outside: they hold the loss of all replicas.
         model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
-        task.set_model(model, replicas)
+        task.set_model(model)
 
     def share(self, run: Run | None) -> Run:
         if self.replicas is None:

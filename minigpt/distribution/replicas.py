@@ -1,8 +1,7 @@
 """The replicas of a model: copies on several devices, of one process or of several."""
 
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,10 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.distribution.cluster import Cluster
-from minigpt.evaluation.text import SharedBatches
 
 
-class Replicas(SharedBatches):
+class Replicas:
     """The replicas that a batch is divided among, and how their processes exchange values.
 
     Every worker has the same number of replicas. They are numbered over all workers; those of the first
@@ -38,7 +36,6 @@ class Replicas(SharedBatches):
         self.is_first = cluster is None or cluster.index == 0
         self.jit_compile = jit_compile
         self._summed = tf.function(self._sum, reduce_retracing=True)
-        self._gathered = tf.function(self._gather, reduce_retracing=True)
 
     def scope(self) -> AbstractContextManager[Any]:
         return self.strategy.scope()
@@ -97,31 +94,5 @@ class Replicas(SharedBatches):
         """Returns the record of the first worker; those of the others are ignored."""
         return self.gather(record if self.is_first else None)[0]
 
-    def map(
-        self, function: Any, batches: Iterable[Any], size: Callable[[Any], int]
-    ) -> Iterator[np.ndarray]:
-        batches = iter(batches)
-        while group := list(itertools.islice(batches, self.count)):
-            sizes = [size(batch) for batch in group]
-            # A replica without a batch computes the last batch again, in a row that is left out.
-            full = group + group[-1:] * (self.count - len(group))
-            parts = tf.nest.map_structure(
-                lambda *arrays: self.per_replica(lambda replica: arrays[replica]), *full
-            )
-            rows = self.per_replica(lambda replica: np.eye(self.count, dtype=np.float32)[replica])
-            results = self._gathered(function, parts, rows, max(sizes)).numpy()
-            for row, length in zip(results, sizes, strict=False):
-                yield row[:length]
-
     def _sum(self, part: Any) -> Any:
         return self.run(lambda part: self.sum([part])[0], part)
-
-    def _gather(self, function: Any, parts: Any, rows: Any, size: Any) -> Any:
-        """float32[replicas, size]: what a function returns on each replica, padded with zeros."""
-
-        def on_replica(part: Any, row: Any) -> Any:
-            result = function(part)
-            padded = tf.pad(result, [[0, size - tf.size(result)]])
-            return self.sum([row[:, None] * padded])[0]
-
-        return self.run(on_replica, parts, rows)

@@ -8,7 +8,7 @@ import numpy as np
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
-from minigpt.evaluation.text import Record, SharedBatches, mean_loss
+from minigpt.evaluation.text import Record, mean_loss
 from minigpt.models import EncoderDecoder
 from minigpt.notices import LOGGER
 from minigpt.tokenizers.base import Tokenizer
@@ -28,7 +28,6 @@ class PairEvaluator:
       pairs: the held-out pairs; pairs that are too long are skipped.
       batch_size: average number of pairs at once.
       translate: `Translator.translate_all`.
-      replicas: those of the model that share the batches of the loss; None for the default device.
 
     Attributes:
       indices: int64[N], the pairs that are evaluated.
@@ -43,7 +42,6 @@ class PairEvaluator:
         pairs: Pairs,
         batch_size: int,
         translate: Translate,
-        replicas: SharedBatches | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -56,7 +54,7 @@ class PairEvaluator:
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
         self.translate = translate
-        self._mean_loss = mean_loss(model, replicas)
+        self._mean_loss = mean_loss(model)
 
     def loss(self, record: Record | None = None) -> float:
         """Returns the mean loss in nats over all target tokens.

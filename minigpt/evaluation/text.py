@@ -1,9 +1,7 @@
 """The loss of a language model on held-out text, and on the answers of dialogues."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,73 +20,32 @@ Record = Callable[[Any, Any, Any, np.ndarray], None]
 MAX_LOGITS_BYTES = 64 * 2**20
 
 
-class SharedBatches(Protocol):
-    """The copies of a model on several devices, of one process or of several, that share each batch.
-
-    Attributes:
-      count: number of replicas, of all processes.
-      workers: number of processes.
-      is_first: whether this process is the first worker, which alone writes files.
-      jit_compile: whether the parts of a training step are compiled with XLA.
-    """
-
-    count: int
-    workers: int
-    is_first: bool
-    jit_compile: bool
-
-    def scope(self) -> AbstractContextManager[Any]:
-        """Returns a context in which variables are created on every replica."""
-
-    def map(
-        self, function: Any, batches: Iterable[Any], size: Callable[[Any], int]
-    ) -> Iterator[np.ndarray]:
-        """Yields what a function returns for each batch; the replicas share the batches.
-
-        Args:
-          function: called with a batch on a replica, returns float32[N].
-          batches: arrays in any structure, the same on all workers.
-          size: returns N from a batch.
-        """
-
-
 def mean_loss(
-    model: GPT | EncoderDecoder, replicas: SharedBatches | None = None
+    model: GPT | EncoderDecoder,
 ) -> Callable[[Iterable[tuple[Any, Any, Any]], Record | None], float]:
     """Returns a function that computes the mean loss in nats of a model over batches.
 
     It takes (inputs, targets, weights); every target counts by its weight. Its second argument is called
     with each batch and the losses of its targets, float32[B, T]. Compiled once; follows the model's weights
-    as they change. The result is the same number for any number of replicas.
-
-    Args:
-      model: the model.
-      replicas: those of the model that share the batches; None for the default device.
+    as they change.
     """
 
-    @tf.autograph.experimental.do_not_convert
-    def sum_losses(batch: tuple[Any, Any, Any]) -> Any:
-        """Returns the sum, and after it the loss of each target, float32[1 + B·T]."""
-        inputs, targets, weights = batch
+    def sum_losses(inputs: Any, targets: Any, weights: Any) -> Any:
+        """Returns the sum, float32[], and the loss of each target, float32[B, T]."""
         logits = model(inputs, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-        return tf.concat([tf.reduce_sum(losses * weights)[None], tf.reshape(losses, [-1])], 0)
+        return tf.reduce_sum(losses * weights), losses
 
-    compiled = tf.function(sum_losses, jit_compile=model.jit_compile)
-
-    def results(batches: Iterable[tuple[Any, Any, Any]]) -> Iterator[np.ndarray]:
-        if replicas is None:
-            return (compiled(batch).numpy() for batch in batches)
-        return replicas.map(compiled, batches, lambda batch: 1 + batch[1].size)
+    compiled = tf.function(sum_losses, jit_compile=model.jit_compile, autograph=False)
 
     def mean(batches: Iterable[tuple[Any, Any, Any]], record: Record | None = None) -> float:
         total, count = 0.0, 0.0
-        batches, computed = itertools.tee(batches)
-        for (inputs, targets, weights), result in zip(batches, results(computed), strict=True):
-            total += float(result[0])
+        for inputs, targets, weights in batches:
+            summed, losses = compiled(inputs, targets, weights)
+            total += float(summed)
             count += float(weights.sum())
             if record is not None:
-                record(inputs, targets, weights, result[1:].reshape(targets.shape))
+                record(inputs, targets, weights, losses.numpy())
         return total / count
 
     return mean
@@ -101,19 +58,16 @@ class Evaluator:
       model: the model.
       batch_size: limit for the number of sequences at once; lowered if the logits would use too much
         memory.
-      replicas: those of the model that share the batches; None for the default device.
 
     Attributes:
       loss_of: see `mean_loss`.
     """
 
-    def __init__(
-        self, model: GPT, batch_size: int = 32, replicas: SharedBatches | None = None
-    ) -> None:
+    def __init__(self, model: GPT, batch_size: int = 32) -> None:
         self.model = model
         limit = MAX_LOGITS_BYTES // (4 * model.max_len * model.vocab_size)
         self.batch_size = max(1, min(batch_size, limit))
-        self.loss_of = mean_loss(model, replicas)
+        self.loss_of = mean_loss(model)
 
     def loss(
         self, ids: np.ndarray, record: Record | None = None, stride: int | None = None

@@ -161,7 +161,7 @@ class BaseTextModel(ModelWithTokenizer):
         Args:
           prompt, max_new_tokens, seed, **settings: as for `samples`.
         Raises:
-          UserError: a setting or the prompt cannot be used; several beams cannot be streamed.
+          UserError: a setting or the prompt cannot be used.
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
         check_prompt(prompt)
@@ -273,7 +273,7 @@ class BaseTextModel(ModelWithTokenizer):
         if (sampling := given.pop("sampling", None)) is not None:
             settings = replace(sampling, max_new_tokens=max_new_tokens)
         else:
-            settings = settings_of({"max_new_tokens": max_new_tokens, **given})
+            settings = settings_of({"max_new_tokens": max_new_tokens, **given}, "gpt")
         self.tokenizer.check_banned(settings.banned_tokens)
         self._check(settings)
         return settings, controls
@@ -438,7 +438,7 @@ def given_or_drawn(seed: Any, settings: TextSettings) -> Any:
     """Returns the seed; for None another one each time, which is logged. It is 0 if nothing is drawn."""
     if seed is not None:
         return seed
-    if settings.temperature == 0 or settings.beams > 1:
+    if settings.temperature == 0:
         return 0
     seed = random.randrange(1_000_000)
     LOGGER.info("seed %d", seed)

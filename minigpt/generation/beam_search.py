@@ -6,7 +6,6 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.generation.decoding_loop import DecodeState, any_rows, write
-from minigpt.generation.sampling import penalize_repetition
 
 
 def beam_search(
@@ -15,7 +14,6 @@ def beam_search(
     beams: tf.Tensor,
     end_id: int,
     length_penalty: tf.Tensor,
-    repetition_penalty: tf.Tensor | float = 1.0,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Continues every row of a decoding state by beam search.
 
@@ -30,7 +28,6 @@ def beam_search(
       end_id: the token that ends a text.
       length_penalty: float32[]; 0 compares sums, 1 compares means per token; larger values favor
         longer texts.
-      repetition_penalty: float32[], see `penalize_repetition`; has no effect if `state.seen` is ().
     Returns:
       int32[B, W, N], best first, right-padded with the end token; int32[B, W], their lengths without
       it; and float32[B, W], their scores: -inf where there are fewer than W continuations.
@@ -40,20 +37,18 @@ def beam_search(
     shape = tf.stack([rows, beams, max_new_tokens])
     inputs = tf.nest.map_structure(
         lambda tensor: tf.repeat(tensor, beams, axis=0),
-        (state.token_ids, state.seen, state.lengths, state.caches),
+        (state.token_ids, state.lengths, state.caches),
     )
 
     def scored(new_ids: Any, step: Any, inputs: Any) -> tuple[Any, Any]:
-        token_ids, seen, lengths, caches = inputs
-        token_ids, seen = tf.cond(
+        token_ids, lengths, caches = inputs
+        token_ids = tf.cond(
             step > 0,
-            lambda: write(token_ids, seen, lengths + step - 1, new_ids[:, step - 1]),
-            lambda: (token_ids, seen),
+            lambda: write(token_ids, (), lengths + step - 1, new_ids[:, step - 1])[0],
+            lambda: token_ids,
         )
         logits, caches = next_logits(token_ids, lengths + step, caches)
-        for table in tf.nest.flatten(seen):
-            logits = penalize_repetition(logits, table, repetition_penalty)
-        return logits, (token_ids, seen, lengths, caches)
+        return logits, (token_ids, lengths, caches)
 
     def score(log_probability: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         # The length is 0 if max_new_tokens is 0.

@@ -1,4 +1,4 @@
-"""Decoder: continues prompts of token ids, by sampling or by beam search."""
+"""Decoder: continues prompts of token ids by sampling."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,7 +6,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.generation.beam_search import beam_search
 from minigpt.generation.decoding_loop import (
     DecodeState,
     decode,
@@ -186,44 +185,6 @@ class Decoder:
 
         scored, is_next = lambda *_: (logits, caches), lambda new: new.step == state.step
         return decode(state, scored, choose, self.end_id, is_next)
-
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            _TOKEN_IDS,
-            _LENGTHS,
-            _MAX_NEW_TOKENS,
-            tf.TensorSpec([], tf.int32, "beams"),
-            tf.TensorSpec([], tf.float32, "length_penalty"),
-            tf.TensorSpec([], tf.float32, "repetition_penalty"),
-            _BANNED_TOKENS,
-        ],
-    )
-    def beam_search(  # type: ignore[no-untyped-def]
-        self,
-        token_ids,
-        lengths,
-        max_new_tokens,
-        beams,
-        length_penalty,
-        repetition_penalty,
-        banned_tokens,
-    ):
-        """Searches for the most probable continuations; nothing is sampled. See `beam_search`.
-
-        Returns:
-          int32[B, W, N], W = beams, best first, right-padded with the end token; and int32[B, W], their
-          lengths.
-        """
-        ids, new_lengths, _ = beam_search(
-            self.prefill(token_ids, lengths, max_new_tokens),
-            _with_bans(self.model.next_logits, self._banned(banned_tokens)),
-            beams,
-            self.end_id,
-            length_penalty,
-            repetition_penalty,
-        )
-        return ids, new_lengths
 
     def _banned(self, banned_tokens):  # type: ignore[no-untyped-def]
         """bool[V], including those of `never_sampled_ids`."""

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config.sampling import DISTRIBUTION, TextSettings
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import UserError
 from minigpt.generation.base_models import Prompt, Sample
 from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import Decoder
@@ -56,55 +56,41 @@ class Sampler:
     ) -> Iterator[Sample]:
         """Continues prompts, in batches that fit into memory.
 
-        Sample i of a prompt has its seed + i. With beams, the samples are the best ones.
+        Sample i of a prompt has its seed + i.
 
         Returns:
           The first prompt's samples, then the second one's, and so on.
         Raises:
-          UserError: the number is larger than that of beams, or one sample does not fit into memory.
+          UserError: one sample does not fit into memory.
         """
-        beams = self.sampling.beams
-        if beams > 1 and number > beams:
-            problem = f"should be at most beams = {beams}"
-            raise UserError(ArgumentProblem("num_samples", number, problem))
-        if beams > 1 and self.controls:
-            problem = "should be 1 with logits_processor, logit_bias or a grammar"
-            raise UserError(ArgumentProblem("beams", beams, problem))
         batch_rows = self._rows_in_memory(max((len(p.ids) for p in prompts), default=0))
-        copies = number if self.sampling.beams == 1 else 1
         pairs = zip(prompts, seeds, strict=True)
-        rows = ((prompt, int(seed) + i) for prompt, seed in pairs for i in range(copies))
-        return self._in_batches(rows, batch_rows, number)
+        rows = ((prompt, int(seed) + i) for prompt, seed in pairs for i in range(number))
+        return self._in_batches(rows, batch_rows)
 
     def pieces(self, prompt: Prompt, seed: int) -> Iterator[str]:
         """Continues one prompt, in constant time per token; a character is yielded when it is complete.
 
         The possible start of a stop string is yielded when it is clear that it is not one.
         """
-        if self.sampling.beams > 1:
-            problem = "cannot be streamed: the best text is known only at the end"
-            raise UserError(ArgumentProblem("beams", self.sampling.beams, problem))
         text = ContinuationText(self.tokenizer, prompt.ids, self.sampling.stop)
         return text.written(self._tokens(prompt.ids, seed))
 
     def _rows_in_memory(self, prompt_length: int) -> int:
         """Returns the number of rows of a batch; a `UserError` if a single one does not fit into memory."""
-        length = prompt_length + self.sampling.max_new_tokens
-        row_bytes = self.sampling.beams * self.decoder.model.row_bytes(length)
+        row_bytes = self.decoder.model.row_bytes(prompt_length + self.sampling.max_new_tokens)
         if row_bytes > machine_bytes():
             raise self._memory_error(f"{row_bytes / 1e9:,.1f} GB")
         return max(1, int(MEMORY_SHARE * machine_bytes()) // row_bytes)
 
-    def _in_batches(self, rows: Iterator[_Row], batch_rows: int, number: int) -> Iterator[Sample]:
-        continue_batch = self._search_batch if self.sampling.beams > 1 else self._draw_batch
+    def _in_batches(self, rows: Iterator[_Row], batch_rows: int) -> Iterator[Sample]:
         while batch := list(itertools.islice(rows, batch_rows)):
             try:
-                continuations = continue_batch(batch)
+                continuations = self._draw_batch(batch)
             except (MemoryError, tf.errors.ResourceExhaustedError):
                 raise self._memory_error("more memory") from None
-            for (prompt, seed), best in zip(batch, continuations, strict=True):
-                for tokens in best[:number]:
-                    yield self._sample(prompt, seed, tokens)
+            for (prompt, seed), tokens in zip(batch, continuations, strict=True):
+                yield self._sample(prompt, seed, tokens)
 
     def _tokens(self, prompt_ids: np.ndarray, seed: int) -> Iterator[list[int]]:
         """Yields the new tokens, one at a time."""
@@ -118,8 +104,8 @@ class Sampler:
                 return
             yield [token]
 
-    def _draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
-        """Returns the new ids of every row, as the only one of its continuations."""
+    def _draw_batch(self, rows: Sequence[_Row]) -> list[list[int]]:
+        """Returns the new ids of every row."""
         decoder, sampling = self.decoder, self.sampling
         prompt_ids = [prompt.ids for prompt, _ in rows]
         state = decoder.prefill(*padded(prompt_ids), sampling.max_new_tokens)
@@ -138,7 +124,7 @@ class Sampler:
                 ended = state.finished.numpy() | [text.stopped for text in texts]
         else:
             state = extend(state, sampling.max_new_tokens, *arguments)
-        return [[tokens] for tokens in _new_ids(state)]
+        return _new_ids(state)
 
     def _extension(
         self, prompt_ids: Sequence[np.ndarray], extend: Callable[..., DecodeState]
@@ -164,22 +150,6 @@ class Sampler:
 
         return extend_in_steps
 
-    def _search_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
-        """Returns the new ids of every row's beams, best first."""
-        sampling = self.sampling
-        ids, lengths = self.decoder.beam_search(
-            *padded([prompt.ids for prompt, _ in rows]),
-            sampling.max_new_tokens,
-            sampling.beams,
-            sampling.length_penalty,
-            sampling.repetition_penalty,
-            self.banned,
-        )
-        return [
-            [beam[:length].tolist() for beam, length in zip(*beams, strict=True)]
-            for beams in zip(ids.numpy(), lengths.numpy(), strict=True)
-        ]
-
     def _sample(self, prompt: Prompt, seed: int, tokens: list[int]) -> Sample:
         if not self.sampling.stop:
             text = self.tokenizer.continuation(prompt.ids, tokens)
@@ -190,9 +160,8 @@ class Sampler:
 
     def _memory_error(self, needed: str) -> UserError:
         return UserError(
-            f"sampling.max_new_tokens = {self.sampling.max_new_tokens}, beams = "
-            f"{self.sampling.beams}: one sample needs {needed}; this machine has "
-            f"{machine_bytes() / 1e9:,.1f} GB"
+            f"sampling.max_new_tokens = {self.sampling.max_new_tokens}: one sample needs {needed}; "
+            f"this machine has {machine_bytes() / 1e9:,.1f} GB"
         )
 
 

@@ -13,7 +13,7 @@ from minigpt.config.sampling import settings_of
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
-from minigpt.errors import UserError, as_path
+from minigpt.errors import UserError
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
@@ -31,7 +31,6 @@ from minigpt.generation.given_models import build_decoder
 from minigpt.generation.sampler import Sampler
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.lora import with_adapter
 from minigpt.runs.base_file import run_or_file
 from minigpt.runs.run import Run
 from minigpt.tokenizers.base import Tokenizer
@@ -44,29 +43,6 @@ class TextModel(BaseTextModel):
         self.model = model
         self.tokenizer: Tokenizer = tokenizer
         self.max_len, self.vocab_size = model.max_len, model.vocab_size
-        # Without the adapter, if one is loaded.
-        self._base: tuple[GPT, Tokenizer] | None = None
-
-    def load_adapter(self, folder: str | Path) -> None:
-        """Adds an adapter, written by `minigpt export --adapter`, in place of the one that is loaded.
-
-        Raises:
-          UserError: the folder has no adapter, or it was trained on another model.
-          TypeError: `folder` is not a path.
-        """
-        base = self._base or (self.model, self.tokenizer)
-        self._use(*with_adapter(*base, as_path("folder", folder)))
-        self._base = base
-
-    def unload_adapter(self) -> None:
-        """Takes the adapter off: the weights are those before `load_adapter`."""
-        if self._base:
-            self._use(*self._base)
-
-    def _use(self, model: GPT, tokenizer: Tokenizer) -> None:
-        # Without what has been compiled for another model.
-        self.__dict__.clear()
-        TextModel.__init__(self, model, tokenizer)
 
     @cached_property
     def _decoder(self) -> Decoder:

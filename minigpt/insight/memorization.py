@@ -67,7 +67,7 @@ def draw_samples(
 
     Of four samples, two continue the beginning of a held-out text, one continues a prompt of the run, and
     one has no prompt. Sample n has the seed n. Temperature, filters, penalty and bans are those of the run;
-    there are no stop strings and no beams. If sampling is greedy, every prompt is continued once. There may
+    there are no stop strings. If sampling is greedy, every prompt is continued once. There may
     be fewer tokens if the model ends its texts early.
 
     Yields:
@@ -127,7 +127,6 @@ def open_state(run: Run, state: str) -> tuple[Any, int | None, int | None]:
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.targets.gguf.run_file import best_facts, write_checkpoint_file
 
-    # No text is generated with beams here.
     settings = run.config.sampling.model_dump(include=_SETTINGS)
     if state == "best":
         facts = best_facts(run)

@@ -1,13 +1,8 @@
-"""The names in a run directory: its path, its checkpoints, the portable files of the run and its epochs.
+"""The names in a run directory: its path, its checkpoints, its portable files.
 
     step-00000120, step-00000160-epoch-4    checkpoints
     model.gguf                              the best model as a portable file
-    epochs/epoch-0001.gguf                  the weights after an epoch, as a portable file
     snapshots/step-00000030.gguf            the weights after an update, as a portable file
-
-At most `MAX_EPOCH_FILES` files of epochs are kept, at equal distances, and always those of the first and
-the newest epoch. The distance is a power of two and depends on the number of epochs alone. So the files of
-longer training are among those of shorter training, and resumed training ends with the same files.
 
 Imports little: `minigpt sample` begins with it.
 """
@@ -161,42 +156,6 @@ def is_current(run: Path, *others: str) -> bool:
     return is_newer(run / PORTABLE_FILE, [*sources, *(run / other for other in others)])
 
 
-MAX_EPOCH_FILES = 50
-_EPOCH_FILE = re.compile(r"epoch-(\d{4,18})\.gguf")
-
-
-def epoch_file_name(epoch: int) -> str:
-    return f"epoch-{epoch:04}.gguf"
-
-
-def epoch_paths(folder: Path) -> list[Path]:
-    """Returns the paths of all epoch files in a folder, the first epoch first."""
-    return [path for _, path in sorted(_numbered(folder))]
-
-
-def kept_epochs(ended: int) -> list[int]:
-    """Returns the epochs whose files are kept when `ended` epochs have ended, in ascending order."""
-    distance = 1
-    while True:
-        kept = range(1, ended + 1, distance)
-        # The newest one is kept in addition if it is not one of them.
-        if not ended or len(kept) + (kept[-1] != ended) <= MAX_EPOCH_FILES:
-            return sorted({*kept, ended} - {0})
-        distance *= 2
-
-
-def remove_epoch_files(folder: Path, ended: int) -> None:
-    """Removes the files that are not kept when `ended` epochs have ended, later ones included.
-
-    Also removes the unfinished files of killed processes. The caller holds the run's lock.
-    """
-    remove_abandoned(folder)
-    kept = set(kept_epochs(ended))
-    for epoch, path in _numbered(folder):
-        if epoch not in kept:
-            path.unlink()
-
-
 _SNAPSHOT = re.compile(r"step-(\d{8,18})\.gguf")
 
 
@@ -211,17 +170,16 @@ def snapshot_name(step: int) -> str:
 
 def snapshots(folder: Path) -> dict[int, Path]:
     """Returns the paths of all snapshots in a folder by their step, the first one first."""
-    return dict(sorted(_numbered(folder, _SNAPSHOT)))
+    matches = ((_SNAPSHOT.fullmatch(path.name), path) for path in folder.glob("*.gguf"))
+    return dict(sorted((int(match[1]), path) for match, path in matches if match))
 
 
 def remove_later_snapshots(folder: Path, step: int) -> None:
-    """Removes the snapshots after a step, as `remove_epoch_files` removes those of epochs."""
+    """Removes the snapshots after a step, and the unfinished files of killed processes.
+
+    The caller holds the run's lock.
+    """
     remove_abandoned(folder)
     for later, path in snapshots(folder).items():
         if later > step:
             path.unlink()
-
-
-def _numbered(folder: Path, pattern: re.Pattern[str] = _EPOCH_FILE) -> list[tuple[int, Path]]:
-    matches = ((pattern.fullmatch(path.name), path) for path in folder.glob("*.gguf"))
-    return [(int(match[1]), path) for match, path in matches if match]

@@ -9,7 +9,6 @@ steps.jsonl      training loss, learning rate, speed and memory during the epoch
 analysis.json    baselines, memorization, verdicts of the doctor
 report.html      all of this as a page; tensorboard/: files for TensorBoard, with training.tensorboard
 certificates/    how each export compares with the run, one file per export
-epochs/          the weights after each epoch, as portable files; see `layout`
 snapshots/       the weights after updates 0, 1, 3, 10, 30, ..., as portable files
 facts.json       the sizes and the baselines; see `records`
 model.keras      the best model, after training; saved_model/: the same for programs without minigpt
@@ -34,7 +33,6 @@ from minigpt.runs.layout import (
     check_new_run,
     check_run,
     checkpoint_paths,
-    epoch_paths,
     new_run_path,
     run_error,
     snapshots,
@@ -73,7 +71,6 @@ class Run:
         self.report_file = self.path / "report.html"
         self.tensorboard_folder = self.path / "tensorboard"
         self.facts_file = self.path / "facts.json"
-        self.epochs_folder = self.path / "epochs"
         self.snapshots_folder = self.path / "snapshots"
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
@@ -175,14 +172,10 @@ class Run:
         """The content of analysis.json; empty if it is missing or, with a warning, damaged."""
         return read_analysis(self.analysis_file)
 
-    def epoch_files(self) -> list[Path]:
-        """Returns the portable files of the epochs in order; see `training.keep_epochs`."""
-        return epoch_paths(self.epochs_folder)
-
     def snapshots(self) -> dict[int, Path]:
         """Returns the portable files of the weights after updates 0, 1, 3, 10, 30, ... by their number.
 
-        They are kept if the epochs are; see `training.keep_epochs`.
+        See `training.keep_epochs`.
         """
         return snapshots(self.snapshots_folder)
 

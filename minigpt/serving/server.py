@@ -1,6 +1,5 @@
-"""Runs the application until a signal: uvicorn, with limits of time, and errors as JSON."""
+"""Runs the application until a signal, with uvicorn."""
 
-import asyncio
 import errno
 import ipaddress
 import os
@@ -8,17 +7,14 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import h11
 import uvicorn
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import signals_handled_by
-from minigpt.serving.bodies import RequestError
 
 # Requests that run when a signal arrives may end within this time; stopping takes at most 20 s.
 _GRACE_SECONDS = 18
@@ -28,13 +24,6 @@ _IDLE_SECONDS = 60
 # How long one thread keeps Python from another. After each step, the engines' threads need it for a moment;
 # Python's default is as long as a few steps of a small model.
 _SWITCH_SECONDS = 0.0005
-# A connection without a whole request head is closed after this time.
-_HEAD_SECONDS = 30
-# A connection whose client has read nothing of what waits for it is closed after this time.
-_READ_SECONDS = 30
-# Size in bytes of a connection's send buffer. Linux reports that a client has read only after a third of
-# the buffer is free, and its own choice of up to 4 MB makes a slow client look like one that reads nothing.
-_SEND_BUFFER = 65_536
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
 
@@ -42,81 +31,14 @@ _MOST_CONNECTIONS = 1000
 class _Protocol(H11Protocol):
     """A connection of HTTP/1.1."""
 
-    _deadline: asyncio.TimerHandle | None = None
-    _reading: asyncio.TimerHandle | None = None
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._application, self.app = self.app, self._limited
-
-    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs the application, unless there are too many connections."""
-        if len(self.connections) < _MOST_CONNECTIONS:
-            await self._application(scope, receive, send)
-            return
-        error = RequestError(503, "too many connections are open; try again later")
-        await error.response()(scope, receive, send)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER
-        )
-        self._deadline = self.loop.call_later(_HEAD_SECONDS, transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        waits = self.conn.their_state is h11.IDLE
-        if waits and self._deadline is None:
-            self._deadline = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
-        elif not waits and self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def pause_writing(self) -> None:
-        """Called when the client does not read what is sent to it."""
-        super().pause_writing()
-        self._await_reading()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
-
-    def _await_reading(self) -> None:
-        left = self.transport.get_write_buffer_size()
-
-        def check() -> None:
-            if self.transport.get_write_buffer_size() < left:
-                self._await_reading()
-            else:
-                self.transport.abort()
-
-        self._reading = self.loop.call_later(_READ_SECONDS, check)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._deadline, self._reading):
-            if timer is not None:
-                timer.cancel()
-        self._deadline = self._reading = None
-        super().connection_lost(exc)
-
     def send_400_response(self, msg: str) -> None:
         """Answers a request that is not HTTP."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            error = RequestError(400, "the request is not valid HTTP/1.1").response()
-            self._write(error)
         if self.cycle is not None:
             # What is wrong may be in a body: the application's answer would be a second one.
             self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
         self.transport.close()
-
-    def _write(self, response: Response) -> None:
-        headers = [*response.raw_headers, (b"connection", b"close")]
-        start = h11.Response(status_code=response.status_code, headers=headers)
-        for event in (start, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
 
 
 class _Server(uvicorn.Server):
@@ -173,6 +95,7 @@ def run_server(
         server_header=False,
         proxy_headers=False,
         ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )

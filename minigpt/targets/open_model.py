@@ -22,24 +22,21 @@ if TYPE_CHECKING:
     from minigpt.runs.run import Run
 
 
-def open_model(
-    run: "Run | str | Path", *, adapter: str | Path | None = None, **settings: Any
-) -> "BaseTextModel | BaseTranslationModel":
+def open_model(run: "Run | str | Path", **settings: Any) -> "BaseTextModel | BaseTranslationModel":
     """Opens a model that generates text: in the engine, which starts at once, or else in TensorFlow.
 
-    TensorFlow runs what the engine cannot: a model with an adapter, settings that the engine lacks
-    (`beams`), a model of more than 1.5 GB, and one with parts that portable files do not have. The engine
-    reads `model.gguf` of the run, which is written first if it is missing or older than the newest
-    checkpoint. The texts of both are the same, except where two tokens are almost equally probable.
+    TensorFlow runs what the engine cannot: `beams` of translations, a model of more than 1.5 GB, and one
+    with parts that portable files do not have. The engine reads `model.gguf` of the run, which is written
+    first if it is missing or older than the newest checkpoint. The texts of both are the same, except where
+    two tokens are almost equally probable.
 
-    This is decided once. A model that the engine runs refuses `beams=4` later, with an error that names
-    `minigpt.load`; `open_model(run, beams=4)` opens one that has it. `minigpt.load` returns the Keras model
-    of a run (`model`, `latents`, `evaluate`), `minigpt.load_portable` the engine.
+    This is decided once. A translation model in the engine refuses `beams=4` later, with an error that
+    names `minigpt.load`; `open_model(run, beams=4)` opens one that has it. `minigpt.load` returns the Keras
+    model of a run (`model`, `latents`, `evaluate`), `minigpt.load_portable` the engine.
 
     Args:
       run: a run, its directory, a portable file (`model.gguf`), a page that `minigpt export` wrote, or the
         name of a base ("english").
-      adapter: the folder of an adapter, which `minigpt export --adapter` wrote, for the model of a run.
       **settings: settings of `[sampling]` that texts will be generated with, if they may need TensorFlow.
         They are not kept: the methods of the model take them.
     Returns:
@@ -51,9 +48,8 @@ def open_model(
       TypeError: `run` is neither a run nor a path.
     """
     place: Any = run
-    return ModelSource(model_path(getattr(place, "path", place))).open(
-        settings_of(settings), adapter
-    )
+    source = ModelSource(model_path(getattr(place, "path", place)))
+    return source.open(settings_of(settings, source.kind))
 
 
 class ModelSource:
@@ -118,22 +114,18 @@ class ModelSource:
                     settings = replace(settings, **{found.name: neutral})
         return settings
 
-    def open(self, settings: TextSettings, adapter: str | Path | None = None) -> Any:
+    def open(self, settings: TextSettings) -> Any:
         """Opens the model.
 
         Args:
           settings: how texts are generated.
-          adapter: as for `open_model`.
         Raises:
           UserError: the model cannot be loaded, or a file cannot do what the settings ask for.
         """
         problems = engine_problems(vars(settings), ", but its run has")
-        if self.is_file and (problems or adapter):
-            problem = f"needs the run directory of the model, not {self.path}"
-            raise UserError(*(problems or [ArgumentProblem("adapter", adapter, problem)]))
-        if adapter:
-            self.reason = "an adapter"
-        elif problems or self._portable is None:
+        if self.is_file and problems:
+            raise UserError(*problems)
+        if problems or self._portable is None:
             self.reason = why_tensorflow(self.run, vars(settings))
         if self.reason is None:
             try:
@@ -143,10 +135,7 @@ class ModelSource:
                     self.run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
                 self.reason = f"{PORTABLE_FILE} cannot be used: {failure(error)}"
                 LOGGER.warning("%s; using TensorFlow", self.reason)
-        model: Any = minigpt.load(self.run)
-        if adapter:
-            model.load_adapter(adapter)
-        return model
+        return minigpt.load(self.run)
 
     def _written(self) -> Any:
         with tempfile.TemporaryDirectory() as folder:

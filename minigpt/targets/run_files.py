@@ -1,4 +1,4 @@
-"""The exports that every run has: a portable file, those of its epochs, and a SavedModel."""
+"""The exports that every run has: a portable file, those of its first updates, and a SavedModel."""
 
 import tempfile
 from functools import partial
@@ -14,9 +14,7 @@ from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import (
     PORTABLE_FILE,
-    epoch_file_name,
     is_snapshot,
-    remove_epoch_files,
     remove_later_snapshots,
     snapshot_name,
 )
@@ -29,7 +27,7 @@ from minigpt.targets.targets import ExportSource, Target, target_named
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
-# The largest model whose epochs are kept if training.keep_epochs is not set.
+# The largest model whose snapshots are kept if training.keep_epochs is not set.
 MAX_PARAMETERS = 20_000_000
 # Weights times tokens that the engine samples in one or two seconds, less than TensorFlow traces its loop.
 MAX_SAMPLED = 4e9
@@ -71,12 +69,8 @@ class BestExport(Hook):
             self.target.write(source, unfinished, "float32")
 
 
-class EpochFiles(Hook):
-    """Writes portable files with matrices in int8 after every epoch and after updates 0, 1, 3, 10, 30, ...
-
-    At a checkpoint, the files of its epochs are on disk, unless a warning has said why not: they have the
-    weights of the checkpoint. Files that are no longer kept are removed after it is written.
-    """
+class Snapshots(Hook):
+    """Writes portable files with matrices in int8 after updates 0, 1, 3, 10, 30, ..."""
 
     name = "a state of training"
     # None if no files are kept.
@@ -90,9 +84,8 @@ class EpochFiles(Hook):
         drawn = len(sampling.prompts) * sampling.max_new_tokens * count_merged(loop.model)
         if drawn <= MAX_SAMPLED and not engine_problems(dict(sampling), ""):
             loop.task.open_state = partial(_open_state, loop)
-        if keeps_epochs(config.training, loop.model):
+        if keeps_snapshots(config.training, loop.model):
             self._loop = loop
-            remove_epoch_files(loop.run.epochs_folder, loop.checkpointing.epoch)
             remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
             if loop.clock.step == 0:
                 self.step_ended({})
@@ -101,26 +94,12 @@ class EpochFiles(Hook):
         loop = self._loop
         # The batches of one update have the same number.
         if loop and is_snapshot(loop.clock.step) and loop.clock.step not in loop.run.snapshots():
-            self._write(loop, loop.run.snapshots_folder / snapshot_name(loop.clock.step), {})
-
-    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        if loop := self._loop:
-            # Those that the checkpoint before this epoch does not keep.
-            remove_epoch_files(loop.run.epochs_folder, epoch - 1)
-            file = loop.run.epochs_folder / epoch_file_name(epoch)
-            self._write(loop, file, {**logs, "epoch": epoch})
-
-    def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
-        weights = _weights(loop)
-        if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
-            return  # The checkpoint reports what is nan or infinite.
-        file.parent.mkdir(exist_ok=True)
-        write_run_file(loop.run, file, "int8", weights, {**record, "step": loop.clock.step})
-
-    def finished(self, run: Run, state: str) -> list[str]:
-        if self._loop:
-            remove_epoch_files(run.epochs_folder, self._loop.checkpointing.epoch)
-        return []
+            weights = _weights(loop)
+            if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
+                return  # The checkpoint reports what is nan or infinite.
+            file = loop.run.snapshots_folder / snapshot_name(loop.clock.step)
+            file.parent.mkdir(exist_ok=True)
+            write_run_file(loop.run, file, "int8", weights, {"step": loop.clock.step})
 
 
 def _weights(loop: TrainingLoop) -> list[np.ndarray]:
@@ -141,13 +120,13 @@ def _open_state(loop: TrainingLoop) -> PortableTextModel:
 def export_hooks() -> list[Hook]:
     """Returns the hooks that write the exports of a run."""
     return [
-        EpochFiles(),
+        Snapshots(),
         BestExport(target_named("saved_model"), "saved_model"),
         BestExport(target_named("gguf"), PORTABLE_FILE),
     ]
 
 
-def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:
-    """Returns whether the weights of each epoch are kept: `training.keep_epochs`, or its default."""
+def keeps_snapshots(training: TrainingConfig, model: keras.Model) -> bool:
+    """Returns whether snapshots are kept: `training.keep_epochs`, or its default."""
     is_small = count_merged(model) <= MAX_PARAMETERS
     return is_small if training.keep_epochs is None else training.keep_epochs

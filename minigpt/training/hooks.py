@@ -36,14 +36,6 @@ class Hook:
     def step_ended(self, logs: dict[str, Any]) -> None:
         """Called after each batch, with the training loss of the epoch so far."""
 
-    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        """Called after each epoch, before its checkpoint is written.
-
-        Args:
-          epoch: epochs that have ended.
-          logs: `loss`, `val_loss` and the other scores.
-        """
-
     def evaluated(self, logs: dict[str, Any]) -> None:
         """Called after each validation, with its scores; at the end of an epoch, after its checkpoint."""
 
@@ -68,9 +60,6 @@ class Hooks:
 
     def step_ended(self, logs: dict[str, Any]) -> None:
         self._call("step_ended", logs)
-
-    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
-        self._call("epoch_ended", epoch, logs)
 
     def evaluated(self, logs: dict[str, Any]) -> None:
         self._call("evaluated", logs)

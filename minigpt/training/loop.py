@@ -158,7 +158,6 @@ class TrainingLoop:
                 if saving.epoch % task.config.sampling.print_every == 0:
                     self._show_samples()
                 callbacks.on_epoch_end(epoch, _known(logs))
-                hooks.epoch_ended(saving.epoch, logs)
                 saving.save()
                 hooks.evaluated(logs)
                 if self._agree_to_end():

@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 # Before TensorFlow: its import registers these classes (see minigpt/__init__.py).
@@ -66,7 +65,12 @@ class LocalUpdates:
     def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
         # The implementation of Keras.
         apply_all = super()._backend_apply_gradients  # type: ignore[misc]
-        self.run_update(lambda gradients: apply_all(gradients, trainable_variables), grads)
+
+        def update(gradients: Any) -> None:
+            apply_all(gradients, trainable_variables)
+
+        compiled = tf.function(update, jit_compile=True, autograph=False)
+        (compiled if self.compiles_updates else update)(grads)
 
     # Keras sums the gradients over the replicas here.
     def _backend_update_step(
@@ -79,20 +83,10 @@ class LocalUpdates:
         for gradient, accumulated in zip(grads, acc_grads, strict=True):
             self.assign_add(accumulated, gradient)  # type: ignore[attr-defined]
 
-    def run_update(self, update: Callable[[Any], None], gradients: Any) -> None:
-        """Calls `update` with the gradients: it clips them, decays weights, calls `update_variables`."""
-        self._compiled(update)(gradients)
-
     def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
         """Updates variables from their clipped gradients."""
         for gradient, variable in zip(gradients, variables, strict=True):
             self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
-
-    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function that is compiled with XLA if updates are."""
-        if not self.compiles_updates:
-            return function
-        return tf.function(function, jit_compile=True, autograph=False)
 
 
 class LocalDecay(LocalUpdates):
@@ -142,19 +136,9 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     """
 
     def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
-        groups = self._update_others(gradients, variables, learning_rate)
-        for group_gradients, group_variables, parts in groups:
-            directions = self._directions(group_gradients, group_variables)
-            self._subtract(
-                group_variables, self._orthogonalize_parts(directions, parts), learning_rate
-            )
-
-    def _update_others(
-        self, grads: Any, trainable_variables: Any, learning_rate: Any
-    ) -> list[tuple[Any, Any, tuple[int, ...]]]:
-        """Makes Adam's updates; returns gradients and variables of matrices of equal shapes and parts."""
+        # Matrices of equal shapes and parts.
         matrices, others = defaultdict(list), []
-        for gradient, variable in zip(grads, trainable_variables, strict=True):
+        for gradient, variable in zip(gradients, variables, strict=True):
             # Keras' Muon keeps a velocity for exactly the variables that Adam updates.
             if self._slots(variable)[1] is not None:
                 others.append((gradient, variable))
@@ -166,11 +150,11 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
         for gradient, variable in others:
             self.update_step(gradient, variable, adam_rate)
-        groups = []
         for (_, _, parts), pairs in matrices.items():
-            gradients, variables = zip(*pairs, strict=True)
-            groups.append((gradients, variables, parts))
-        return groups
+            directions = self._directions(*zip(*pairs, strict=True))
+            updates = tf.unstack(self._orthogonalize_parts(directions, parts))
+            for (_, variable), update in zip(pairs, updates, strict=True):
+                self.assign_sub(variable, self.lr_adjust(learning_rate * update))
 
     def _slots(self, variable: Any) -> tuple[Any, Any]:
         """Returns the momentum and the velocity of a variable; None if it has no velocity."""
@@ -198,11 +182,6 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         self.assign_add(m, m_change)
         self.assign_add(v, v_change)
         self.assign_sub(variable, change)
-
-    def _subtract(self, variables: Any, updates: Any, learning_rate: Any) -> None:
-        """Subtracts float[N, R, C], updates before `lr_adjust`, from N matrices."""
-        for variable, update in zip(variables, tf.unstack(updates), strict=True):
-            self.assign_sub(variable, self.lr_adjust(learning_rate * update))
 
     def _directions(self, gradients: Any, variables: Any) -> Any:
         """Updates the momentums of N equal shapes; returns float[N, R, C], what is orthogonalized."""
@@ -233,10 +212,6 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     def zeropower_via_newtonschulz5(self, x: Any, steps: int) -> Any:
         """float[..., R, C] → the same shape: approximately U Vᵀ, where each matrix is U S Vᵀ."""
         return _orthogonalized(x, steps, self.muon_a, self.muon_b, self.muon_c)
-
-
-# A model that several replicas have trained may be saved with `distribution.step.DividedMuon`.
-keras.saving.get_custom_objects()["minigpt>DividedMuon"] = Muon
 
 
 def _orthogonalized(x: Any, steps: int, a: float, b: float, c: float) -> Any:
@@ -277,11 +252,7 @@ def _adam_changes(
 
 
 def build_optimizer(
-    config: TrainingConfig,
-    model: keras.Model,
-    *,
-    muon: Callable[..., Muon] = Muon,
-    compiles_updates: bool = False,
+    config: TrainingConfig, model: keras.Model, *, compiles_updates: bool = False
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a configuration, built for `model`.
 
@@ -290,7 +261,6 @@ def build_optimizer(
     Args:
       config: the settings.
       model: built.
-      muon: builds the optimizer `muon`.
       compiles_updates: whether an update is compiled with XLA separately, and not with the whole step.
     """
     batches = config.accumulate_steps
@@ -306,7 +276,7 @@ def build_optimizer(
         optimizer = SGD(momentum=0.9, nesterov=True, **shared)
     elif config.optimizer == "muon":
         # Muon updates the blocks' matrices, AdamW the tables and the head (Jordan et al. 2024).
-        optimizer = muon(
+        optimizer = Muon(
             adam_beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
             adam_weight_decay=config.weight_decay,

@@ -42,7 +42,6 @@ from minigpt.runs.layout import (
     check_new_run,
     checkpoint_paths,
     new_run_path,
-    remove_epoch_files,
     remove_later_snapshots,
     run_error,
     run_name,
@@ -126,7 +125,6 @@ class Start:
         for file in (run.metrics_file, run.samples_file):
             cut_lines(file, checkpointing.epochs_done)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
-        remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
         # The user may have removed the folder to start again.
         run.checkpoints_folder.mkdir(exist_ok=True)
@@ -322,7 +320,7 @@ def resumed_training(
     run = Run(path)
     if not run.corpus_file.is_file():
         raise run_error(run.path, f"was imported, not trained; {START_FROM_IT}")
-    for folder in (run.checkpoints_folder, run.epochs_folder, run.snapshots_folder):
+    for folder in (run.checkpoints_folder, run.snapshots_folder):
         if folder.is_symlink():
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")

@@ -16,7 +16,6 @@ from minigpt.config.complete import REFERENCE_SPEED
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores, why_no_gpu
 from minigpt.errors import UserError
-from minigpt.evaluation.text import SharedBatches
 from minigpt.models.memory_estimate import (
     block_weights,
     machine_bytes,
@@ -55,11 +54,9 @@ class Strategy:
     Attributes:
       is_first: whether this process prints and writes. The others only compute.
       is_alone: whether no other process trains the model too.
-      replicas: what shares the batches of a validation; None for one device.
     """
 
     is_first = is_alone = True
-    replicas: SharedBatches | None = None
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import minigpt
 from minigpt.config import config_record
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
-from minigpt.runs.layout import checkpoint_name, epoch_file_name
+from minigpt.runs.layout import checkpoint_name, snapshot_name
 from minigpt.runs.records import Facts, append_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
@@ -63,8 +63,8 @@ def write_run(
             append_lines(run.samples_file, [line])
         if epoch <= kept_epochs:
             weights = weights_after(built, epoch, epochs)
-            run.epochs_folder.mkdir(exist_ok=True)
-            file = run.epochs_folder / epoch_file_name(epoch)
+            run.snapshots_folder.mkdir(exist_ok=True)
+            file = run.snapshots_folder / snapshot_name(STEPS_PER_EPOCH * epoch)
             write_run_file(run, file, "int8", weights, _metrics(epoch, is_pairs))
     _write_checkpoint(run, built, epochs)
     return run

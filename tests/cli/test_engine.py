@@ -162,14 +162,13 @@ def test_a_run_that_cannot_be_written(tiny_run, tmp_path, monkeypatch):
     assert done.stdout == called("sample", tiny_run.path, *GREEDY).stdout
 
 
-def test_verbose_says_what_runs_the_model(tiny_run, monkeypatch):
-    def said(*options: object) -> str:
-        return called(
-            "sample", tiny_run.path, "--prompt=Ana", "--seed=0", "--verbose", *options
-        ).stderr
+def test_verbose_says_what_runs_the_model(tiny_run, pair_run, monkeypatch):
+    def said() -> str:
+        return called("sample", tiny_run.path, "--prompt=Ana", "--seed=0", "--verbose").stderr
 
     assert said() == "Running on the engine.\n"
     assert called("sample", tiny_run.portable_file, "--seed=0", "--verbose").stderr == said()
-    assert said("--beams=2") == "Running on TensorFlow: beam search.\n"
+    searched = called("translate", pair_run.path, "--text=a", "--verbose", "--beams=2")
+    assert searched.stderr == "Running on TensorFlow: beam search.\n"
     monkeypatch.setattr(open_model, "LARGE_BYTES", 1000)
     assert said().startswith("Running on TensorFlow: a model of 0 MB.")

@@ -92,10 +92,9 @@ def test_portable_files(runs_folder, name):
         assert model.generate(PROMPT, max_new_tokens=12, seed=1) == answers["sampled"]
 
 
-def test_files_of_epochs(runs_folder):
-    _, file = minigpt.Run(runs_folder / "tiny").epoch_files()
-    assert file.name == "epoch-0002.gguf"
-    assert len(minigpt.load_portable(file).generate(PROMPT, max_new_tokens=3)) == 1
+def test_snapshots(runs_folder):
+    for file in minigpt.Run(runs_folder / "tiny").snapshots().values():
+        assert len(minigpt.load_portable(file).generate(PROMPT, max_new_tokens=3)) == 1
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -57,18 +57,18 @@ def test_pairs_instead_of_files_give_an_encoder_decoder():
 
 
 def test_another_override_of_the_former_kind_is_kept_and_reported():
-    overrides = ["training.label_smoothing=0.2", "data.source=stories", "sampling.beams=3"]
+    overrides = ["training.label_smoothing=0.2", "data.source=stories", "sampling.seed=3"]
     with pytest.raises(UserError) as caught:
         load_config("vaswani_eng_deu", overrides)
     (line,) = caught.value.problems
     assert "training.label_smoothing = 0.2" in line and "should be 0" in line
-    assert load_config("vaswani_eng_deu", overrides[1:]).sampling.beams == 3
+    assert load_config("vaswani_eng_deu", overrides[1:]).sampling.seed == 3
 
 
 def test_another_source_of_continuous_text_keeps_the_other_sections():
-    settings = {"sampling": {"beams": 3}, "training": {"sequence_length": 8}}
+    settings = {"sampling": {"seed": 3}, "training": {"sequence_length": 8}}
     config = load_config(settings, ["data.source=python"])
-    assert (config.sampling.beams, config.training.sequence_length) == (3, 8)
+    assert (config.sampling.seed, config.training.sequence_length) == (3, 8)
 
 
 def test_what_another_override_sets_is_kept_in_any_order():

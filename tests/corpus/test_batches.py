@@ -61,29 +61,6 @@ def test_batches_never_change():
     assert training_batch(IDS, T, B, 0, 0)[0][:, 0].tolist() == [70, 637, 784, 14, 133]
 
 
-def test_windows_of_a_large_text_are_read_from_blocks_in_turn(monkeypatch):
-    monkeypatch.setattr(batches, "MAX_STORED_ORDER", 10)
-    monkeypatch.setattr(batches, "BLOCKS", 16)
-    batches._pass_order.cache_clear()
-    windows, passes = windows_in_pass(1000, T), []
-    assert windows % 16, "some windows are in no block"
-    for number in range(3):
-        steps = range(number * windows, (number + 1) * windows)
-        starts = np.array([training_batch(IDS, T, 1, 3, step)[0][0, 0] for step in steps])
-        np.testing.assert_array_equal(np.sort(starts), starts.min() + T * np.arange(windows))
-        # Each round has windows of all blocks.
-        size = windows // 16
-        assert set((starts[:16] - starts.min()) // T // size) == set(range(16))
-        passes.append(tuple(starts))
-    assert len({tuple(np.array(starts) - min(starts)) for starts in passes}) == 3
-    # The batch size does not change the sequence of windows, also where a batch spans two passes.
-    sequence = np.concatenate(passes)
-    for step in range(len(sequence) // B):
-        inputs, _ = training_batch(IDS, T, B, 3, step)
-        np.testing.assert_array_equal(inputs[:, 0], sequence[B * step :][:B])
-    batches._pass_order.cache_clear()
-
-
 def test_a_text_that_is_too_short():
     needed = (B + 1) * T - 1
     check_fills_batch(needed, T, B)

@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
-from minigpt.distribution.step import DividedMuon, ReplicatedStep
+from minigpt.distribution.step import ReplicatedStep
 from minigpt.training.pipeline import build_task, initial_model
 
 
@@ -52,7 +52,6 @@ def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
         "replicas": replicas.count if replicas else 1,
         "losses": losses,
         "states": states,
-        "divided": isinstance(model.optimizer, DividedMuon),
         "scores": task.scores(),
         "breakdown": to_jsonable_python(task.breakdown.results()),
     }

@@ -93,15 +93,12 @@ def alone(folder, files):
 
 
 def check(found: list[dict[str, Any]], right: dict[str, Any], variant: str, replicas: int) -> None:
-    # Not updates within a condition, see `build_optimizer`.
-    divides = variant in ("muon", "dropout", "compiled", "tied", "bfloat16", "pairs", "pairs_few")
     states = [state for worker in found for state in worker["states"]]
     assert len(states) == replicas
     # All replicas are the same, bit for bit; between two updates, each accumulates its own gradients.
     assert len(set(states)) == 1 or "accumulated" in variant
     for worker in found:
         assert worker["replicas"] == replicas
-        assert worker["divided"] == divides
         np.testing.assert_allclose(
             worker["losses"], right["losses"], rtol=TOLERANCES.get(variant, 1e-5)
         )

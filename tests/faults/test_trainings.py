@@ -12,11 +12,11 @@ from tests.faults.warm import Ended, Warm
 # Operations of different kinds. The slow tests use all operations.
 SOME_GAPS = (
     "rename .scratch/run",
+    "write run/snapshots/.scratch/step-N.gguf #1",
+    "rename run/snapshots/.scratch/step-N.gguf",
     "write run/checkpoints/.scratch/step-N/state.safetensors #1",
     "rename run/checkpoints/.scratch/step-N",
     "write run/metrics.jsonl #1",
-    "rename run/epochs/.scratch/epoch-N.gguf",
-    "write run/epochs/.scratch/epoch-N.gguf #1",
 )
 SOME_WRITES = SOME_GAPS[1::2]
 

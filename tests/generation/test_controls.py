@@ -120,8 +120,6 @@ def test_controls_that_cannot_be_used(model):
     for wrong in (lambda ids, logits: logits[:-1], lambda ids, logits: logits * np.nan):
         with pytest.raises(ValueError, match="logits_processor"):
             model.generate("Ana", logits_processor=wrong)
-    with pytest.raises(UserError, match="beams = 2"):
-        model.generate("Ana", beams=2, logits_processor=same)
 
 
 def test_a_processor_may_use_the_model_itself(tiny_run):

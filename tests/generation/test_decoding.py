@@ -13,7 +13,7 @@ from minigpt.generation.decoding import Decoder
 from minigpt.generation.decoding_loop import new_ids
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.generation.step_models import CachedGPT
-from tests.generation.naive import END, naive_drawn, naive_greedy, naive_penalized, newest_logits
+from tests.generation.naive import END, naive_drawn, naive_greedy, naive_penalized
 from tests.models.test_gpt import KINDS, VOCAB_SIZE, small_gpt
 
 PROMPTS = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
@@ -174,29 +174,6 @@ def test_repetition_is_penalized_in_prompt_and_continuation(decoder, model):
     found = continuation(decoder, PROMPTS, 12, repetition_penalty=3.0, **how)
     assert found == expected
     assert found != continuation(decoder, PROMPTS, 12, **how)
-
-
-def log_probabilities(model, ids, banned):
-    logits = newest_logits(model, ids, banned)
-    return logits - np.log(np.exp(logits).sum())
-
-
-def test_beam_search_finds_the_most_probable_two_tokens(decoder, model):
-    prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
-    ids, lengths, *_ = arguments(prompts)
-    # With as many beams as tokens, no partial continuation is dropped.
-    found = decoder.beam_search(ids, lengths, 2, VOCAB_SIZE, 1.0, 1.0, [5])
-    for prompt, of_row, row_lengths in zip(prompts, *(x.numpy() for x in found), strict=True):
-        prompt = prompt or [END]
-        first = log_probabilities(model, prompt, [0, 5])
-        scores = {(): first[END]}
-        for token in set(range(VOCAB_SIZE)) - {0, 5, END}:
-            second = log_probabilities(model, [*prompt, token], [0, 5])
-            scores[(token,)] = (first[token] + second[END]) / 2
-            for other in set(range(VOCAB_SIZE)) - {0, 5, END}:
-                scores[(token, other)] = (first[token] + second[other]) / 2
-        expected = sorted(scores, key=scores.get, reverse=True)[:5]
-        assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
 
 
 def test_caches_have_the_length_that_is_asked_for(monkeypatch, model, plain_decoder):

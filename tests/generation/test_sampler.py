@@ -16,8 +16,6 @@ DEFAULTS = {
     "min_p": 0.0,
     "typical_p": 1.0,
     "repetition_penalty": 1.0,
-    "beams": 1,
-    "length_penalty": 1.0,
     "stop": [],
     "banned_tokens": [],
     "num_samples": 1,
@@ -26,7 +24,6 @@ DEFAULTS = {
 DTYPES = {
     "top_k": tf.int32,
     "max_new_tokens": tf.int32,
-    "beams": tf.int32,
     "num_samples": tf.int32,
     "seed": tf.int32,
     "banned_tokens": tf.int32,
@@ -36,7 +33,6 @@ CASES = [
     {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "seed": 3},
     {"stop": ["figs", ". "], "num_samples": 3, "repetition_penalty": 1.5, "banned_tokens": [1]},
     {"temperature": 1.3, "typical_p": 0.4, "min_p": 0.01, "seed": 2},
-    {"beams": 3, "num_samples": 2, "stop": ["."], "length_penalty": 0.6, "banned_tokens": [70]},
 ]
 
 
@@ -109,12 +105,6 @@ def test_tokens_end_with_the_one_that_completed_the_stop_string(opened_without_x
     assert "figs" not in opened.tokenizer.continuation(ids, stopped.tokens[:-1])
 
 
-def test_beams_are_distinct_and_the_best_comes_first(opened_without_xla):
-    texts = opened_without_xla.generate("Ana sat", 12, beams=4, num_samples=4)
-    assert len(set(texts)) == 4
-    assert texts[:2] == opened_without_xla.generate("Ana sat", 12, beams=4, num_samples=2)
-
-
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -123,7 +113,7 @@ def test_beams_are_distinct_and_the_best_comes_first(opened_without_xla):
         ({"stop": [""]}, "stop"),
         ({"tok_k": 3}, "tok_k"),
         ({"banned_tokens": [10**6]}, "banned_tokens"),
-        ({"beams": 2, "num_samples": 3}, "num_samples"),
+        ({"beams": 2}, "beams"),
         ({"num_samples": 0}, "num_samples"),
         ({"max_new_tokens": "a"}, "max_new_tokens"),
         ({"seed": 2**31 - 1, "num_samples": 2}, "seed"),
@@ -135,8 +125,3 @@ def test_a_refusal_names_the_setting(opened_without_xla, settings, named):
         opened_without_xla.generate(**{"prompts": "Ana", **settings})
     (line,) = refused.value.problems
     assert line.startswith(f"{named} = ") and "\n" not in line
-
-
-def test_beams_are_not_streamed(opened_without_xla):
-    with pytest.raises(UserError, match="beams = 2"):
-        opened_without_xla.stream("Ana", beams=2)

@@ -94,11 +94,9 @@ def test_token_ids_are_integers_of_the_vocabulary(opened, method):
 
 
 def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
-    """Whatever fits into memory together; beams too."""
+    """Whatever fits into memory together."""
     arguments = {"num_samples": 3, "seed": [3, 9], "stop": ["figs"], "top_k": 0}
-    beams = {"num_samples": 2, "beams": 3}
     expected = opened.samples(["Ana", "Béla"], 12, **arguments)
-    expected_beams = opened.samples(["Ana", "Béla"], 12, **beams)
     sizes = []
     draw_batch = sampler.Sampler._draw_batch
 
@@ -112,7 +110,6 @@ def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
     monkeypatch.setattr(sampler, "MEMORY_SHARE", 1.0)
     assert opened.samples(["Ana", "Béla"], 12, **arguments) == expected
     assert sizes == [4, 2]
-    assert opened.samples(["Ana", "Béla"], 12, **beams) == expected_beams
 
 
 def test_samples_are_generated_as_they_are_taken(opened, monkeypatch):

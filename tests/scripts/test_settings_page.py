@@ -40,7 +40,6 @@ def test_every_setting_is_listed_with_a_description():
     ("setting", "words", "inside", "outside"),
     [
         ("training.batch_size", "1 to 1,000,000", "1000000", "1000001"),
-        ("sampling.beams", "1 to 1,000", "1000", "1001"),
         ("sampling.top_p", "more than 0, at most 1", "1.0", "0.0"),
         ("data.val_fraction", "more than 0, less than 1", "0.999", "1.0"),
         ("training.seed", "0 to 2,147,483,647", "2147483647", "2147483648"),

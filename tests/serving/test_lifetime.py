@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -149,20 +148,6 @@ def test_an_engine_that_has_stopped(tiny_run):
         with contextlib.suppress(TimeoutError):
             served.ask("/v1/completions", {"prompt": "a"}, timeout=1)
         assert served.ask("/healthz")[0] == 503
-
-
-def test_heads_of_requests(tiny_run):
-    """A connection without a whole head of a request is closed, at its beginning or later."""
-    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(tiny_run.path, "--threads", "1", program=changed(_HEAD_SECONDS=1)) as served:
-        for first, second in ((b"", b""), (b"", b"GET /he"), (whole, b"GET /he")):
-            with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
-                if first:
-                    connection.sendall(first)
-                    assert b"200 OK" in connection.recv(1000)
-                connection.sendall(second)
-                while connection.recv(1000):
-                    pass
 
 
 def test_other_addresses(tiny_run):

@@ -14,27 +14,29 @@ def test_the_engine_runs_what_it_can(tiny_run, opened_without_xla):
         model = minigpt.open_model(source, temperature=0.0)
         assert isinstance(model, minigpt.PortableTextModel)
         assert model.generate("Ana sat", 8, temperature=0) == expected
-    with pytest.raises(UserError, match=r"^beams = 2: .*minigpt\.load"):
+    with pytest.raises(UserError, match=r"^beams = 2: has no effect"):
         model.generate("Ana", beams=2)
 
 
-def test_tensorflow_runs_the_rest(pair_run, runs_folder, without_xla):
-    assert isinstance(minigpt.open_model(pair_run), minigpt.PortableTranslationModel)
+def test_tensorflow_runs_the_rest(pair_run):
+    model = minigpt.open_model(pair_run)
+    assert isinstance(model, minigpt.PortableTranslationModel)
+    with pytest.raises(UserError, match=r"^beams = 2: .*minigpt\.load"):
+        model.translate("a b c", beams=2)
     model = minigpt.open_model(pair_run, beams=2)
     assert isinstance(model, minigpt.TranslationModel)
     assert model.translate("a b c", beams=2)
-    # Portable files have no such blocks.
-    model = minigpt.open_model(runs_folder / "character", beams=2)
-    assert isinstance(model, minigpt.TextModel)
 
 
-def test_what_cannot_be_opened(tiny_run, tmp_path):
+def test_what_cannot_be_opened(tiny_run, pair_run, tmp_path):
     with pytest.raises(UserError, match="does not exist"):
         minigpt.open_model(tmp_path / "none")
     with pytest.raises(UserError, match="top_k = -1"):
         minigpt.open_model(tiny_run, top_k=-1)
+    with pytest.raises(UserError, match="beams = 2: has no effect"):
+        minigpt.open_model(tiny_run, beams=2)
     with pytest.raises(UserError, match=r"beams = 2: .*but its run has"):
-        minigpt.open_model(tiny_run.portable_file, beams=2)
+        minigpt.open_model(pair_run.portable_file, beams=2)
     with pytest.raises(TypeError):
         minigpt.open_model(5)
 

@@ -13,8 +13,10 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT
-from minigpt.models.lora import enable_lora
+from minigpt.models.lora import enable_lora, merged_weights
 from minigpt.models.state import arrays_of, restore
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.training.optimizers import build_optimizer
@@ -71,10 +73,10 @@ def test_starts_where_the_run_is_and_learns(
     again = minigpt.load(import_run(tmp_path / "folder", tmp_path / "again"))
     ids = np.array([[1, 2, 3]], "int32")
     np.testing.assert_array_equal(again.logits(ids), opened.logits(ids))
-    # In the file of the epoch too, to the precision of float16: no row is 32 numbers long.
-    portable = minigpt.load_portable(run.epoch_files()[1])
-    assert portable.training["val_loss"] == min(losses(run))
-    np.testing.assert_allclose(portable.logits(ids), opened.logits(ids), rtol=0, atol=0.05)
+    # In the snapshots too, to the precision of float16: no row is 32 numbers long.
+    portable = minigpt.load_portable(run.snapshots()[30])
+    after_30 = run.load_model(read_checkpoint(checkpoint_paths(run.checkpoints_folder)[0]))
+    np.testing.assert_allclose(portable.logits(ids), after_30(ids), rtol=0, atol=0.05)
     assert run.facts["parameters"] == total
     frozen = opened.model.embedding.token_embedding.embeddings.numpy()
     original = minigpt.load(start).model.embedding.token_embedding.embeddings.numpy()
@@ -121,6 +123,29 @@ def test_a_state_goes_on_as_if_nothing_had_been(optimizer, start):
     train(again, ids[6:])
     for ours, right in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, right)
+
+
+def test_merged_weights_compute_the_same_and_of_the_tables_only_some_vectors_change():
+    sizes = {"vocab_size": 20, "max_len": 8, "embed_dim": 16, "num_heads": 2, "ff_dim": 32}
+    model, merged = (GPT(**sizes, block="modern", num_layers=1) for _ in range(2))
+    before, tokens = model.get_weights(), [3, 5]
+    enable_lora(model, 2, tokens)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, jit_compile=False)
+    ids = np.random.default_rng(0).integers(0, 20, (4, 9)).astype("int32")
+    ids[0, :2] = tokens
+    for _ in range(3):
+        model.train_on_batch(ids[:, :-1], ids[:, 1:])
+    merged.set_weights(merged_weights(model))
+    np.testing.assert_allclose(merged(ids[:, 1:]), model(ids[:, 1:]), rtol=1e-4, atol=1e-5)
+    for value, former in zip(merged.get_weights(), before, strict=True):
+        change = np.abs(value - former)
+        if 20 in value.shape:
+            assert np.flatnonzero(change.max(value.shape.index(16))).tolist() == tokens
+        elif value.ndim == 2:
+            assert np.linalg.matrix_rank(value - former, tol=1e-4) == 2
+        else:
+            assert not change.any()
 
 
 def test_what_contradicts_the_run_is_refused_by_name(start, tiny_file, tmp_path):

@@ -104,19 +104,16 @@ def test_training_step(model, optimizer, precision):
 
 @pytest.mark.parametrize(("model", "optimizer", "precision"), CASES)
 def test_generation(model, optimizer, precision):
-    """Drawing, greedy decoding and beam search, within the context and beyond it."""
+    """Drawing, within the context and beyond it; translation, greedily and by beam search."""
     built = build(model, optimizer, precision)
     if model == "translation":
-        owner: Any = Translator(built, end_id=1, never_sampled_ids=[0])
-        loops = [owner.translate]
+        loop: Any = Translator(built, end_id=1, never_sampled_ids=[0]).translate
     else:
-        owner = Decoder(built, end_id=1, never_sampled_ids=[0])
-        loops = [owner.generate, owner.beam_search]
+        loop = Decoder(built, end_id=1, never_sampled_ids=[0]).generate
     assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
-    for loop in loops:
-        traced = loop.get_concrete_function()
-        # It has none for half-precision caches and for the boolean table of the tokens in the text. XLA
-        # compiles it in the loops of `generate`; elsewhere TensorFlow runs it on the CPU: docs/gpu.md.
-        exact = (model, precision) == ("translation", "float32")
-        assert without_kernel(traced) == (set() if exact else {"TensorScatterUpdate"})
-        assert without_kernel(traced, {"XLA_GPU_JIT"}) == without_kernel(traced, {"XLA_CPU_JIT"})
+    traced = loop.get_concrete_function()
+    # It has none for half-precision caches and for the boolean table of the tokens in the text. XLA
+    # compiles it in the loops of `generate`; elsewhere TensorFlow runs it on the CPU: docs/gpu.md.
+    exact = (model, precision) == ("translation", "float32")
+    assert without_kernel(traced) == (set() if exact else {"TensorScatterUpdate"})
+    assert without_kernel(traced, {"XLA_GPU_JIT"}) == without_kernel(traced, {"XLA_CPU_JIT"})

@@ -19,7 +19,6 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import newest_checkpoint, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.training import loop
-from minigpt.training.hooks import Hooks
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.metrics import Records
 from tests.conftest import SAMPLED, pair_settings
@@ -40,7 +39,7 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
         (loop, "learning_rate", 15),
         # Where metrics are written and samples are not, then both.
         (TrainingLoop, "_show_samples", 1),
-        (Hooks, "epoch_ended", 1),
+        (keras.callbacks.CallbackList, "on_epoch_end", 1),
         # While a checkpoint of the second epoch is being written.
         (checkpoints, "_sha256_of_content", 4),
         (loop, "learning_rate", 9),
@@ -64,7 +63,7 @@ def test_other_optimizers(training, tiny_file, tmp_path, deterministic, no_expor
     right = minigpt.train(chosen, tmp_path / "right")
     path, steps = tmp_path / "run", training.get("accumulate_steps", 1)
     killed(lambda: minigpt.train(chosen, path), loop, "learning_rate", 15 * steps)
-    killed(lambda: minigpt.resume(path), Hooks, "epoch_ended", 1)
+    killed(lambda: minigpt.resume(path), keras.callbacks.CallbackList, "on_epoch_end", 1)
     assert_same(minigpt.resume(path), right)
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import pytest
 
 import minigpt
@@ -14,7 +15,6 @@ from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import best_facts
 from minigpt.training import loop
 from minigpt.training.checkpointing import Checkpointing
-from minigpt.training.hooks import Hooks
 from minigpt.training.metrics import Records
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from tests.conftest import SAMPLED, tiny_settings
@@ -101,7 +101,7 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
     # Between two checkpoints, after a validation and samples; before the line of one is written.
     killed(lambda: minigpt.resume(path), loop, "learning_rate", 16)
     killed(lambda: minigpt.resume(path), Records, "add_scores", 3)
-    killed(lambda: minigpt.resume(path), Hooks, "epoch_ended", 1)
+    killed(lambda: minigpt.resume(path), keras.callbacks.CallbackList, "on_epoch_end", 1)
     assert_same(minigpt.resume(path), right)
     losses = [line["val_loss"] for line in lines(right.metrics_file)]
     assert len(losses) == 10 and all(map(math.isfinite, losses))

@@ -172,8 +172,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
     """A GPT in a portable file.
 
     Continuations are the same as those of `TextModel`, except where two tokens are almost equally probable.
-    There is no beam search. Several texts can be streamed at the same time; the engine reads a text again
-    whenever it returns to it.
+    Several texts can be streamed at the same time; the engine reads a text again whenever it returns to it.
     """
 
     def learn(

@@ -127,11 +127,11 @@ def _samples(file: Path) -> list[dict[str, Any]]:
 def _snapshots(run: Run, model: PortableModel, folder: Path) -> dict[int, bytes]:
     """Returns states of training before the best one by their step: portable files, packed.
 
-    They are the snapshots of the run, or its epochs if it has none. `folder` is for temporary files.
+    They are the snapshots of the run. `folder` is for temporary files.
     """
     if (last := count(model.training.get("step"))) is None:
         return {}
-    found = _usable(list(run.snapshots().values()), model) or _usable(run.epoch_files(), model)
+    found = _usable(list(run.snapshots().values()), model)
     steps = [step for step in sorted(found) if step < last]
     packed = {step: _packed(found[step], folder / "state.gguf") for step in steps}
     largest = max(map(len, packed.values()), default=0)

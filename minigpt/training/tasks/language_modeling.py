@@ -10,7 +10,7 @@ from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in
 from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import Evaluation, baselines, score
-from minigpt.evaluation.text import Evaluator, SharedBatches
+from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base_models import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.console import counted
@@ -57,8 +57,8 @@ class LanguageModeling(Task):
     def objective(self) -> dict[str, Any]:
         return {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
 
-    def set_model(self, model: GPT, replicas: SharedBatches | None = None) -> None:
-        self.evaluator = Evaluator(model, self.config.training.batch_size, replicas)
+    def set_model(self, model: GPT) -> None:
+        self.evaluator = Evaluator(model, self.config.training.batch_size)
 
     @property
     def split(self) -> str:

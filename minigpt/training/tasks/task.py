@@ -12,7 +12,6 @@ from minigpt.config.complete import resolved
 from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
-from minigpt.evaluation.text import SharedBatches
 from minigpt.generation.base_models import BaseTextModel
 from minigpt.training.progress import Display
 
@@ -68,8 +67,8 @@ class Task(abc.ABC):
         """Returns loss and metrics, as `Model.compile` takes them."""
 
     @abc.abstractmethod
-    def set_model(self, model: keras.Model, replicas: SharedBatches | None = None) -> None:
-        """Sets the model that `loss` and `scores` evaluate, and its replicas that share the batches."""
+    def set_model(self, model: keras.Model) -> None:
+        """Sets the model that `loss` and `scores` evaluate."""
 
     @property
     @abc.abstractmethod

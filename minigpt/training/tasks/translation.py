@@ -12,7 +12,6 @@ from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.evaluation.scores import pair_baselines, perplexity
-from minigpt.evaluation.text import SharedBatches
 from minigpt.generation.translator import Translator
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
@@ -60,10 +59,10 @@ class Translation(Task):
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
-    def set_model(self, model: EncoderDecoder, replicas: SharedBatches | None = None) -> None:
+    def set_model(self, model: EncoderDecoder) -> None:
         tokenizer, batch_size = self.corpus.tokenizer, self.config.training.batch_size
         translate = Translator.of(model, tokenizer).translate_all
-        self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate, replicas)
+        self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate)
 
     @property
     def split(self) -> str:

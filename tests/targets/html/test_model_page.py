@@ -104,7 +104,7 @@ def test_the_states_of_training_are_rounded_to_15_levels(run, tmp_path):
     path = tmp_path / "state.gguf"
     path.write_bytes(gzip.decompress(packed))
     assert minigpt.load_portable(path).training["step"] == 20
-    pairs = zip(*(gguf.GGUFReader(p).tensors for p in (run.epoch_files()[0], path)), strict=True)
+    pairs = zip(*(gguf.GGUFReader(p).tensors for p in (run.snapshots()[20], path)), strict=True)
     rounded = 0
     for tensor, found in pairs:
         whole, state = np.array(tensor.data), np.array(found.data)
@@ -130,15 +130,11 @@ def test_seconds_and_losses_of_the_states(run):
     assert facts["curve"] == [{"step": step, "loss": 4.0} for step in (1, 19, 30, 50)]
 
 
-def test_snapshots_take_the_place_of_epochs(built, run):
-    for step in (0, 1, 30):
-        run.snapshots_folder.mkdir(exist_ok=True)
-        file = run.snapshots_folder / f"step-{step:08}.gguf"
-        write_run_file(run, file, "int8", built.weights, {"step": step})
-    # Later than the model itself.
-    write_run_file(run, file.with_name("step-00000100.gguf"), "int8", built.weights, {"step": 100})
+def test_snapshots_after_the_model_are_left_out(built, run):
+    file = run.snapshots_folder / "step-00000100.gguf"
+    write_run_file(run, file, "int8", built.weights, {"step": 100})
     facts = Page(write_page(run)).facts
-    assert [snapshot["step"] for snapshot in facts["snapshots"]] == [0, 1, 30, 60]
+    assert [snapshot["step"] for snapshot in facts["snapshots"]] == [20, 40, 60]
 
 
 def test_the_training_text(tiny_run, tmp_path, monkeypatch):
@@ -224,12 +220,12 @@ def test_damaged_records(run):
     assert len(facts["samples"]) == 3
 
 
-def test_epochs_that_cannot_be_used(built, run, tmp_path, caplog):
+def test_snapshots_that_cannot_be_used(built, run, tmp_path, caplog):
     other = write_run(
         tmp_path / "other", build(GPT_SHAPES["modern"], max_len=20), epochs=3, kept_epochs=3
     )
-    first, second, _ = run.epoch_files()
-    first.write_bytes(other.epoch_files()[0].read_bytes())
+    first, second, _ = run.snapshots().values()
+    first.write_bytes(other.snapshots()[20].read_bytes())
     second.write_bytes(second.read_bytes()[:-100])
     with caplog.at_level(logging.WARNING, "minigpt"):
         page = Page(write_page(run))
