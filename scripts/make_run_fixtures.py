@@ -37,7 +37,7 @@ TRAINING = {
     "deterministic": True,
     "device": "cpu",
     "keep_checkpoints": 1,
-    "keep_epochs": False,
+    "keep_snapshots": False,
 }
 CHARACTERS = {"kind": "character", "vocab_size": 48}
 # What is large, and is asked for in one run at most.

@@ -28,7 +28,7 @@ COMMON: Settings = {
     **{"model.max_len": 64, "model.embed_dim": 64, "model.num_layers": 2, "model.num_heads": 2},
     **{"model.dropout_rate": 0.0, "training.batch_size": 8, "training.epochs": 10},
     **{"training.steps_per_epoch": 20, "training.max_minutes": "none"},
-    **{"training.early_stopping_patience": "none", "training.keep_epochs": False},
+    **{"training.early_stopping_patience": "none", "training.keep_snapshots": False},
     "sampling.prompts": [],
 }
 LONG = {"training.steps_per_epoch": 40}

@@ -41,7 +41,11 @@ _EXPECTED = [
     (15_000, "English sentences with words of your text", "parts of words"),
     (50_000, "English sentences with names and words of your text", "invented words"),
     (300_000, "sentences in the manner of your text, not its facts", "invented words"),
-    (1_500_000, "sentences in the manner of your text, not its facts", "words, few whole sentences"),
+    (
+        1_500_000,
+        "sentences in the manner of your text, not its facts",
+        "words, few whole sentences",
+    ),
     (math.inf, "sentences in the manner of your text, not its facts", "sentences without sense"),
 ]
 # A base that needs fewer bits per byte knows the language of a text.
@@ -57,7 +61,9 @@ def what_to_expect(size: int, bits: float | None) -> str:
     """
     of_base, expected = next(words for limit, *words in _EXPECTED if size < limit)
     if bits is not None:
-        expected = of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
+        expected = (
+            of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
+        )
     amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{size / 1e3:,.0f} KB"
     return f"{amount if size >= 1000 else f'{size} bytes'} of text: expect {expected}."
 

@@ -18,6 +18,10 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
+# Earlier names of settings, which runs and files have.
+_RENAMED = {"keep_epochs": "keep_snapshots"}
+
+
 class Section(BaseModel):
     """One section of a configuration. Values have exactly the declared type: "10" is not 10.
 
@@ -38,9 +42,10 @@ class Section(BaseModel):
     def _read_unset_values(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        named = {_RENAMED.get(key, key): value for key, value in values.items()}
         return {
             key: None if value == UNSET and is_optional(cls.model_fields.get(key)) else value
-            for key, value in values.items()
+            for key, value in named.items()
         }
 
     def _conflict(self) -> tuple[str, str] | None:

@@ -83,7 +83,7 @@ class TrainingConfig(Section):
     """save a checkpoint at this interval; less often if saving would exceed 2% of the time"""
     keep_checkpoints: Positive = 2
     """newest checkpoints to keep, in addition to the best by validation loss"""
-    keep_epochs: bool | None = None
+    keep_snapshots: bool | None = None
     """keep the weights after updates 0, 1, 3, 10, 30, ... as portable files with matrices in int8; if
     unset, only for models of up to 20 million parameters"""
     tensorboard: bool = False

@@ -175,7 +175,7 @@ class Run:
     def snapshots(self) -> dict[int, Path]:
         """Returns the portable files of the weights after updates 0, 1, 3, 10, 30, ... by their number.
 
-        See `training.keep_epochs`.
+        See `training.keep_snapshots`.
         """
         return snapshots(self.snapshots_folder)
 

@@ -27,7 +27,7 @@ from minigpt.targets.targets import ExportSource, Target, target_named
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
-# The largest model whose snapshots are kept if training.keep_epochs is not set.
+# The largest model whose snapshots are kept if training.keep_snapshots is not set.
 MAX_PARAMETERS = 20_000_000
 # Weights times tokens that the engine samples in one or two seconds, less than TensorFlow traces its loop.
 MAX_SAMPLED = 4e9
@@ -127,6 +127,6 @@ def export_hooks() -> list[Hook]:
 
 
 def keeps_snapshots(training: TrainingConfig, model: keras.Model) -> bool:
-    """Returns whether snapshots are kept: `training.keep_epochs`, or its default."""
+    """Returns whether snapshots are kept: `training.keep_snapshots`, or its default."""
     is_small = count_merged(model) <= MAX_PARAMETERS
-    return is_small if training.keep_epochs is None else training.keep_epochs
+    return is_small if training.keep_snapshots is None else training.keep_snapshots

@@ -60,7 +60,7 @@ CHANGEABLE = {
     *("epochs", "max_minutes", "learning_rate", "schedule", "min_learning_rate", "warmup_steps"),
     *("adam_beta_2", "adam_epsilon", "weight_decay", "clip_norm", "label_smoothing"),
     *("eval_every_steps", "sample_every_steps", "early_stopping_patience"),
-    *("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "keep_epochs"),
+    *("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "keep_snapshots"),
     *("tensorboard", "device", "devices", "workers", "jit_compile", "deterministic"),
 }
 

@@ -7,7 +7,7 @@ import pytest
 from minigpt.config import dump_config, load_config
 from tests.conftest import tiny_settings
 
-TRAINING = {"jit_compile": False, "checkpoint_every_steps": 10, "keep_epochs": False}
+TRAINING = {"jit_compile": False, "checkpoint_every_steps": 10, "keep_snapshots": False}
 
 
 @pytest.fixture(scope="module")

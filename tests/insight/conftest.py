@@ -46,7 +46,7 @@ def learned_by_heart(tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
         folder / "*.txt",
         tokenizer={"vocab_size": 340},
         model={"max_len": 64, "embed_dim": 16, "num_heads": 2, "num_layers": 1},
-        training={"epochs": 3, "steps_per_epoch": 120, "keep_epochs": False},
+        training={"epochs": 3, "steps_per_epoch": 120, "keep_snapshots": False},
         sampling=SAMPLED,
     )
     with nothing_exported(), nothing_compiled():

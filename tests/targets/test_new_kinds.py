@@ -30,7 +30,7 @@ settings = [f"model.{name}={value}" for name, value in (sizes | new).items()]
 out = train(
     "tokenizer.kind=unigram",
     *settings,
-    "training.keep_epochs=true",
+    "training.keep_snapshots=true",
     "training.steps_per_epoch=60",
     "sampling.prompts=['Ana']",
     "sampling.temperature=0.0",

@@ -17,7 +17,7 @@ from tests.cli.running import called
 from tests.conftest import tiny_settings
 
 pytestmark = pytest.mark.usefixtures("without_xla", "with_saved_models")
-SHORT = {"epochs": 2, "steps_per_epoch": 2, "keep_checkpoints": 5, "keep_epochs": True}
+SHORT = {"epochs": 2, "steps_per_epoch": 2, "keep_checkpoints": 5, "keep_snapshots": True}
 TOO_LARGE = "File too large"
 
 

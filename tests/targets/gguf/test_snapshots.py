@@ -72,21 +72,21 @@ def test_snapshots_of_the_first_updates(ended):
 
 def test_the_default_depends_on_the_size(tiny_run, monkeypatch):
     training = tiny_run.config.training
-    assert training.keep_epochs is None
+    assert training.keep_snapshots is None
     model = build_model(tiny_run.config.model, 320)
     assert keeps_snapshots(training, model)
     monkeypatch.setattr(run_files, "MAX_PARAMETERS", model.count_params() - 1)
     assert not keeps_snapshots(training, model)
     for value in (True, False):
-        changed = load_config({}, [f"training.keep_epochs={str(value).lower()}"]).training
+        changed = load_config({}, [f"training.keep_snapshots={str(value).lower()}"]).training
         assert keeps_snapshots(changed, model) is value
 
 
 @pytest.mark.parametrize(("value", "steps"), [("false", [0, 1, 3]), ("true", [0, 1, 3, 10])])
 def test_the_setting_can_change_when_training_is_resumed(value, steps, copied, capsys):
     """What exists stays."""
-    minigpt.resume(copied, ["training.epochs=5", f"training.keep_epochs={value}"])
-    assert "training.keep_epochs" in capsys.readouterr().out
+    minigpt.resume(copied, ["training.epochs=5", f"training.keep_snapshots={value}"])
+    assert "training.keep_snapshots" in capsys.readouterr().out
     assert list(copied.snapshots()) == steps
 
 
