@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -332,7 +333,7 @@ def ask(path: str) -> None:
     """Prints how many questions a model answers right."""
     import minigpt
 
-    model = minigpt.open_model(path)
+    model: Any = minigpt.open_model(path)
 
     def answer(messages: list[dict[str, str]]) -> str:
         return str(model.chat(messages, temperature=0, max_new_tokens=40)).strip()

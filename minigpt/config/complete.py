@@ -248,8 +248,9 @@ class _Choice:
             section: {key: v for key, v in values.items() if not self.is_set(f"{section}.{key}")}
             for section, values in settings.items()
         }
-        # A configuration that lacks these parts alone is complete, as that of an earlier version.
-        is_complete = _names(unset) <= {f"model.{name}" for name in ADDITIONS}
+        # A configuration that lacks these parts alone, or settings of samples, is complete.
+        of_training = _names({name: unset[name] for name in unset if name != "sampling"})
+        is_complete = of_training <= {f"model.{name}" for name in ADDITIONS}
         return {section: {} for section in unset} if is_complete else unset
 
     def for_text(self) -> Settings:

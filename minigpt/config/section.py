@@ -42,7 +42,7 @@ class Section(BaseModel):
     def _read_unset_values(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        named = {_RENAMED.get(key, key): value for key, value in values.items()}
+        named = {_RENAMED.get(str(key), str(key)): value for key, value in values.items()}
         return {
             key: None if value == UNSET and is_optional(cls.model_fields.get(key)) else value
             for key, value in named.items()

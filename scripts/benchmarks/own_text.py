@@ -32,7 +32,8 @@ def own_samples(path: str, base_texts: str, minutes: float) -> Outcome:
     from minigpt.evaluation.baselines import ngram_loss
 
     run = minigpt.train(text=path, base="english", minutes=minutes)
-    model, prompts = minigpt.open_model(run), run.config.sampling.prompts
+    model: Any = minigpt.open_model(run)
+    prompts = run.config.sampling.prompts
     own = np.frombuffer(Path(path).read_bytes(), np.uint8)
     others = _evenly(Path(base_texts), len(own))
     closer = 0
