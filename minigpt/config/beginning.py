@@ -49,7 +49,8 @@ _EXPECTED = [
 def what_to_expect(size: int, from_base: bool) -> str:
     """Returns a line that says what a model will write after training on a text of `size` bytes."""
     of_base, of_nothing = next(words for limit, *words in _EXPECTED if size < limit)
-    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{max(1, round(size / 1000)):,} KB"
+    amount = f"{round(size / 1000):,} KB" if size >= 1000 else f"{size:,} bytes"
+    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else amount
     return f"{amount} of text: expect {of_base if from_base else of_nothing}."
 
 

@@ -124,7 +124,7 @@ class Start:
             return
         remove_abandoned(run.path)
         for file in (run.metrics_file, run.samples_file):
-            cut_lines(file, checkpointing.epochs_done)
+            cut_lines(file, checkpointing.epochs_done if checkpoint else -1)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
