@@ -55,7 +55,7 @@ def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
 
 def test_the_page_says_what_the_base_knew(open_page, gpt, tmp_path):
     """The score is compared with what needs no neural network."""
-    page_of(gpt.built, tmp_path, ngram_bits_per_byte=1.75)
+    page_of(gpt.built, tmp_path, ngram_bits_per_byte=1.75).unlink()
     run = started_from_a_base(Run(tmp_path / "book-1"), loss=3.0)
     facts = json.loads(run.facts_file.read_text())
     facts["bits_before_training"] = {"model": 1.6, "ngram": 3.0}
