@@ -64,8 +64,9 @@ def what_to_expect(size: int, bits: float | None) -> str:
         expected = (
             of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
         )
-    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else f"{size / 1e3:,.0f} KB"
-    return f"{amount if size >= 1000 else f'{size} bytes'} of text: expect {expected}."
+    amount = f"{round(size / 1000):,} KB" if size >= 1000 else f"{size:,} bytes"
+    amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else amount
+    return f"{amount} of text: expect {expected}."
 
 
 def settings_for(

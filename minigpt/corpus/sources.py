@@ -79,12 +79,14 @@ class Text:
       fingerprint: that of the source.
       size: without the user's own validation text.
       documents: all documents; None if they have more than IN_MEMORY bytes.
+      start: its first byte in `documents`, which begin with the user's own validation text.
     """
 
     source: Source | TextFiles
     fingerprint: str
     size: TextSize
     documents: Documents | None
+    start: int = 0
 
 
 def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Text:
@@ -121,7 +123,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
             different.update(text.decode(errors="ignore"))
 
     spans, digests = collect(source.pieces(), keep)
-    all_documents = Documents(kept, spans, digests)
+    all_documents, start = Documents(kept, spans, digests), total - size
     remaining = without_copies(all_documents, data)
     if copies := len(all_documents) - len(remaining):
         LOGGER.info(f"{copies:,} copies of documents are left out; {len(remaining):,} remain")
@@ -133,7 +135,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
         train, _ = split_corpus(documents, data)
         share = sum(len(text) for text, _ in train.pieces()) / characters
     measured = TextSize(size, characters, len(different), share)
-    return Text(source, source.fingerprint(), measured, documents)
+    return Text(source, source.fingerprint(), measured, documents, start)
 
 
 def for_chats(data: DataConfig, text: Text) -> DataConfig:

@@ -151,7 +151,7 @@ def _place_to_divide(documents: Documents, index: int, size: int, anywhere: bool
         # A break may also end at the first possible place.
         for found in pattern.finditer(documents.text, max(start, begin - 2), end - size // 2):
             if found.end() >= max(begin, start + 1):
-                return found.end()
+                return found.end() if found.end() < end else None
     return begin if anywhere and begin > start else None
 
 

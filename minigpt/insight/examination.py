@@ -173,7 +173,8 @@ def examine(run: Run | str | Path) -> list[Verdict]:
         except UserError as error:
             LOGGER.warning("%s. What needs the text is not measured.", error)
         else:
-            epoch = sum(type(line.get("epoch")) is int for line in read_lines(run.metrics_file))
+            lines = read_lines(run.metrics_file)
+            epoch = sum(type(e := line.get("epoch")) is int and e > 0 for line in lines)
             affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
             tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
             measured = measurements(run, corpus, run.config, epoch, True, tokens)

@@ -92,7 +92,7 @@ def _summary(path: Path) -> RunSummary:
         summary,
         text=_text(config) if run.corpus_file.is_file() else None,
         parameters=run.facts.get("parameters"),
-        epochs=sum(isinstance(record["epoch"], int) for record in records),
+        epochs=sum(isinstance(e := record["epoch"], int) and e > 0 for record in records),
         val_loss=number(best.get("val_loss")),
         bits_per_byte=number(best.get("val_bits_per_byte")),
         seconds=number(records[-1].get("seconds")) if records else None,

@@ -42,10 +42,10 @@ class _Record(BaseModel):
 
 
 class Best(_Record):
-    """The best validated state: its loss in nats per token, its epoch from 1 on, and its checkpoint."""
+    """The best validated state: its loss in nats per token, epoch (0: before training), and checkpoint."""
 
     val_loss: float
-    epoch: Annotated[int, Field(ge=1)]
+    epoch: Count
     checkpoint: Annotated[str, Field(pattern=r"^step-\d{8,}(-epoch-\d+)?$")]
 
 

@@ -116,6 +116,10 @@ class TrainingLoop:
             self._open_callbacks() as callbacks,
             self.strategy.computing(self) as step,
         ):
+            if training.init_from and not clock.batches and saving.best is None:
+                # The model that training begins from may be better than all that follow.
+                self._evaluate({"loss": None})
+                saving.save_if_due()
             for epoch in range(saving.epoch, training.epochs):
                 clock.begin_epoch()
                 display.epoch = epoch + 1

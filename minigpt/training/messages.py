@@ -9,6 +9,8 @@ import keras
 
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.runs.layout import checkpoint_paths, is_newer
+from minigpt.runs.records import number, read_lines
+from minigpt.runs.run import Run
 from minigpt.training.console import counted, duration, rounded
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
@@ -128,7 +130,7 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     times = f"trained for {duration(clock.seconds)}, {duration(seconds)} in all"
     if clock.seconds > clock.process_seconds + 1:
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
-    bleu = f"{_bleu(loop, scores)}\n" if scores else ""
+    before = _learned(run) + (f"{_bleu(loop, scores)}\n" if scores else "")
     checkpoints = checkpoint_paths(run.checkpoints_folder)
     models = [
         (run.portable_file, "model.gguf to send to others"),
@@ -139,9 +141,21 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     files = ", ".join(name for file, name in models if is_newer(file, checkpoints))
     report = f" The report is {run.report_file}." if run.report_file.is_file() else ""
     return (
-        f"{bleu}Done: {times}, including preparation and export. The best model is in {run.path}: "
+        f"{before}Done: {times}, including preparation and export. The best model is in {run.path}: "
         f"{files}.{report}"
     )
+
+
+def _learned(run: Run) -> str:
+    """Returns a line with the scores before training and of the best state; "" if it began from nothing."""
+    lines = read_lines(run.metrics_file)
+    for name, unit in ("val_bits_per_byte", "bits per byte"), ("val_loss", "nats per token"):
+        scores = [score for line in lines if (score := number(line.get(name))) is not None]
+        if scores and lines[0].get("epoch") == 0:
+            line = f"before training {scores[0]:.3f} {unit}, now {min(scores):.3f}"
+            is_worse = min(scores) == scores[0]
+            return f"Held-out text: {line}{'; no later state is better' * is_worse}.\n"
+    return ""
 
 
 def next_commands(loop: TrainingLoop, command: str) -> str:

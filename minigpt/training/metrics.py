@@ -71,10 +71,11 @@ class Records:
         """Writes a line after a validation: the training loss of the epoch so far, and the scores.
 
         Args:
-          epoch: epochs that are done; a fraction within an epoch.
+          epoch: epochs that are done; a fraction within an epoch; 0 before the first step.
           logs: the losses and scores by name.
         """
         speed = self.clock.tokens_per_second
+        rate = float(np.asarray(self.model.optimizer.learning_rate))
         line = {
             "epoch": epoch,
             "step": self.clock.step,
@@ -82,7 +83,7 @@ class Records:
             **{name: value for name, value in logs.items() if name.startswith("val_")},
             "tokens_per_second": speed and round(speed, 1),
             "seconds": round(self.clock.seconds, 3),
-            "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),
+            "learning_rate": rate if self.clock.step else None,
         }
         if self.writes:
             append_lines(self.run.metrics_file, [line])

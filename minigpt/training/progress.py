@@ -98,12 +98,12 @@ class Display:
         return f"epoch {self.epoch}/{self.clock.config.epochs}"
 
     def show_scores(self, epoch: float, logs: dict[str, Any]) -> None:
-        """Shows the scores after a validation; `epoch` is a fraction within an epoch."""
+        """Shows the scores after a validation; `epoch` is a fraction within an epoch, 0 before training."""
         name = self._epoch_name if epoch == self.epoch else f"step {self.clock.step:,}"
+        name = f"{name}: training loss {training_loss(logs):.3f}," if epoch else "before training:"
         bits, bleu = logs["val_bits_per_byte"], logs.get("val_bleu")
         line = (
-            f"{name}: training loss {training_loss(logs):.3f}, "
-            f"validation loss {logs['val_loss']:.3f} nats per token, "
+            f"{name} validation loss {logs['val_loss']:.3f} nats per token, "
             f"perplexity {logs['val_perplexity']:.4g}"
             f"{'' if bits is None else f', {bits:.3f} bits per byte'}"
             f"{'' if bleu is None else f', BLEU {bleu:.1f}'}; "

@@ -123,7 +123,7 @@ class Start:
             return
         remove_abandoned(run.path)
         for file in (run.metrics_file, run.samples_file):
-            cut_lines(file, checkpointing.epochs_done)
+            cut_lines(file, checkpointing.epochs_done if checkpoint else -1)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
         # The user may have removed the folder to start again.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from minigpt.runs.run import Run
 from minigpt.targets.html import file_page
 from minigpt.targets.html.model_page import write_page as write_page_with
 from tests.browser.accessibility import overflow
@@ -17,6 +18,7 @@ from tests.browser.interface import (
     write,
 )
 from tests.browser.runs import write_page, write_run
+from tests.insight.report.report_runs import started_from_a_base
 
 pytestmark = pytest.mark.browser
 
@@ -49,6 +51,25 @@ def test_the_page_says_what_it_contains(open_page, gpt, tmp_path):
     assert facts["Score"] == (
         "1.250 bits per byte on held-out text; the best baseline, 7-grams of tokens, has 1.750"
     )
+
+
+def test_the_page_says_what_the_base_knew(open_page, gpt, tmp_path):
+    """The score is compared with what needs no neural network."""
+    page_of(gpt.built, tmp_path, ngram_bits_per_byte=1.75).unlink()
+    run = started_from_a_base(Run(tmp_path / "book-1"), loss=3.0)
+    facts = json.loads(run.facts_file.read_text())
+    facts["bits_before_training"] = {"model": 1.6, "ngram": 3.0}
+    run.facts_file.write_text(json.dumps(facts))
+    tab = open_page(write_page(run))
+    shown = tab.evaluate(
+        """() => Object.fromEntries(Array.from(document.querySelectorAll("#about-body .facts > div"),
+          (fact) => Array.from(fact.children, (part) => part.textContent)))"""
+    )
+    assert shown["Score"].endswith("; the best baseline, 7-grams of tokens, has 1.750")
+    began = "began from english, which had 1.500 bits per byte on the held-out text"
+    assert shown["Training"] == f"{began}, 40 steps, epoch 2, the best of 2, 4 min 27 s"
+    chart = tab.evaluate("() => document.querySelector('#about-body .chart').ariaLabel")
+    assert "Validation loss: 1.50 at step 0, 1.25 at step 40." in chart
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import pytest
 
-from tests.browser.reports import RESUMED, drawn, texts_of
+from tests.browser.reports import RESUMED, drawn, report_of, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     loss_after,
+    started_from_a_base,
+    write_records,
 )
 
 pytestmark = pytest.mark.browser
@@ -33,6 +35,24 @@ def test_the_first_screen(reports, open_page):
     heading = "document.querySelector('#samples h2').getBoundingClientRect()"
     list_end = "document.querySelector('.sections').getBoundingClientRect().bottom"
     tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
+
+
+def test_a_run_that_began_from_a_base(open_page, tmp_path):
+    """The overview says what the base knew and what was learned; the curve begins there."""
+    run = started_from_a_base(write_records(tmp_path / "run", analysis={}), loss=4.0)
+    tab = drawn(open_page(report_of(run)))
+    bits = [loss / 0.6931472 / BYTES_PER_TOKEN for loss in (4.0, 4.0 - loss_after(4))]
+    assert tab.text("#overview .lead").endswith(
+        f" Training began from english, which has {bits[0]:.3f} bits per byte on this text; "
+        f"training lowered this by {bits[1]:.3f}."
+    )
+    line = tab.evaluate("() => document.querySelector('#overview svg').ariaLabel")
+    assert f"validation: first {bits[0]:.3f}" in line
+    # Training made it worse.
+    run = started_from_a_base(write_records(tmp_path / "worse", analysis={}), loss=2.0)
+    tab = drawn(open_page(report_of(run)))
+    assert tab.text("#overview .lead").endswith("on this text; no state after it is better.")
+    assert tab.text("#figures .figure-note").startswith("before training; ")
 
 
 OPEN = """() => Array.from(document.querySelectorAll("main > section"))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,12 @@ from minigpt.config.loading import load_new_config
 from minigpt.corpus.sources import read_text
 from minigpt.errors import UserError
 from minigpt.evaluation import base_scores
+from minigpt.insight.history import read_history
+from minigpt.insight.report.report import report_facts
+from minigpt.insight.run_list import list_runs
 from minigpt.runs.base_file import BaseFile
 from minigpt.runs.layout import bases
+from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.tokenizers.base import Tokenizer
@@ -94,7 +99,45 @@ def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_x
     assert run.facts["bits_before_training"] == {"model": base, "ngram": ngram}
     (own_bases / "english.gguf").unlink()
     minigpt.resume(run, ["training.epochs=2"])
-    assert len(run.metrics_file.read_text().splitlines()) == 2
+    assert [line["epoch"] for line in read_lines(run.metrics_file)] == [0, 1, 2]
+
+
+def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xla, no_export):
+    """It is measured once, and it is the best state if training makes the model worse."""
+    rate = {"optimizer": "sgd", "learning_rate": 5.0, "early_stopping_patience": 2}
+    config = {
+        "data": {"source": "files", "paths": [str(book)]},
+        "training": {**SHORT, **rate, "init_from": "english", "batch_size": 4},
+    }
+    run = minigpt.train(config, tmp_path / "run")
+    before, after = read_lines(run.metrics_file)
+    assert (before["epoch"], before["step"], before["train_loss"]) == (0, 0, None)
+    assert before["val_loss"] < after["val_loss"] and list_runs(run.path)[0].epochs == 1
+    assert minigpt.evaluate_run(run).loss == pytest.approx(before["val_loss"], rel=1e-4)
+    bits = f"{before['val_bits_per_byte']:.3f}"
+    said = f"before training {bits} bits per byte, now {bits}; no later state is better."
+    assert said in capsys.readouterr().out
+    facts = report_facts(run)
+    assert (facts["base"], facts["best_epoch"], facts["epochs"]) == ("english", 0, 1)
+    assert read_history(run).epochs[0].epoch == 1
+    # Killed after the line and before the checkpoint: there is one line again. Patience counts epochs.
+    shutil.rmtree(run.checkpoints_folder)
+    run.model_file.unlink(missing_ok=True)
+    run.metrics_file.write_text(json.dumps(before) + "\n")
+    minigpt.resume(run, ["training.epochs=9"])
+    assert [line["epoch"] for line in read_lines(run.metrics_file)] == [0, 1, 2]
+
+
+def test_the_validation_text_is_not_read_for_the_choice(own_bases, book, tmp_path, monkeypatch):
+    own = tmp_path / "own.txt"
+    own.write_text("0123456789 9876543210\n" * 400)
+    data = data_config(source="files", paths=[str(book)], val_paths=[str(own)])
+    expected = base_scores._pieces(read_text(data_config(source="files", paths=[str(book)])))
+    assert base_scores._pieces(read_text(data)) == expected
+    # A text that is not kept in memory.
+    monkeypatch.setattr("minigpt.corpus.sources.IN_MEMORY", 10)
+    text = read_text(data)
+    assert text.documents is None and base_scores._pieces(text) == expected
 
 
 def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):
@@ -138,7 +181,8 @@ def test_no_base_is_installed(book):
 def test_who_starts_from_nothing(own_bases, book):
     assert load_new_config("default", (), [str(book)]).training.init_from is None
     assert load_new_config(None, (), ()).training.init_from is None
-    assert started(book, base="none").beginning.endswith("text: expect parts of words.")
+    expected = f"{book.stat().st_size} bytes of text: expect parts of words."
+    assert started(book, base="none").beginning == expected
     for given in ("none", "english"):
         with pytest.raises(UserError, match="should be given once"):
             started(book, f"training.init_from={given}", base="auto")

@@ -66,18 +66,16 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
     if config and config.data.source == "dialogues":
         # An answer begins on a line of its own.
         samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
-    values = _analysis_values(known, name)
-    before = recorded.get("bits_before_training") or {}
-    values["baselines"]["base_bits_per_byte"] = before.get("model")
     return {
-        **values,
+        **_analysis_values(known, name),
         "name": text(name, 300),
         "kind": config.model.kind if config else "gpt",
         **{name: recorded.get(name) for name in _SIZES},
         "description": text(recorded.get("text"), 2000),
+        "base": text(Path(config.training.init_from or "").name, 300) if config else None,
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
-        "epochs": sum(isinstance(record["epoch"], int) for record in metrics),
+        "epochs": sum(isinstance(e := record["epoch"], int) and e > 0 for record in metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples,
         "certificates": certificate_values(run),

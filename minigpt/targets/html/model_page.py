@@ -35,7 +35,6 @@ _MOST_SAMPLES, _MOST_MEASURED = 100, 30
 # Nats per token; bits per byte.
 _BASELINES = ("uniform", "unigram")
 _COUNTED = ("ngram_bits_per_byte", "byte_ngram_bits_per_byte", "ppmd_bits_per_byte")
-_BEFORE = "base_bits_per_byte"
 
 
 def training_text(run: Run) -> str:
@@ -83,11 +82,10 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     config, recorded, facts = run.config, run.facts, file_facts(model, file)
     analysis = run.analysis
     baselines = asdict(analysis.baselines) | recorded.get("baselines", {})
-    baselines[_BEFORE] = (recorded.get("bits_before_training") or {}).get("model")
     if memorization := analysis.memorization.get("best"):
         memorization = replace(memorization, samples=memorization.samples[:_MOST_MEASURED])
     # The n-grams and PPMd are measured on whole dialogues, and the model on their answers.
-    compared = _BASELINES if model.tokenizer.chat else (*_BASELINES, *_COUNTED, _BEFORE)
+    compared = _BASELINES if model.tokenizer.chat else (*_BASELINES, *_COUNTED)
     return facts | {
         "title": run.path.absolute().name,
         "base": Path(config.training.init_from or "").name or None,

@@ -109,6 +109,19 @@ def write_records(
     return Run(path)
 
 
+def started_from_a_base(run: Run, loss: float = 4.0) -> Run:
+    """Makes a run one that began from a base, whose validation loss is given."""
+    run.replace_config(run.config.with_training(init_from="bases/english"))
+    lines = run.metrics_file.read_text()
+    first = json.loads(lines.splitlines()[0])
+    factor = first["val_bits_per_byte"] / first["val_loss"]
+    scores = {"val_loss": loss, "val_bits_per_byte": factor * loss, "seconds": 1.0}
+    unknown = dict.fromkeys(("train_loss", "tokens_per_second", "learning_rate"))
+    line = {**first, **unknown, **scores, "epoch": 0, "step": 0}
+    run.metrics_file.write_text(json.dumps(line) + "\n" + lines)
+    return run
+
+
 def write_lines(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
     file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 

@@ -13,7 +13,9 @@ from minigpt.runs.analysis import TITLES
 from tests.insight.report.report_file import ReportFile
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
+    FACTS,
     VERDICT,
+    started_from_a_base,
     write_lines,
     write_records,
 )
@@ -42,6 +44,19 @@ def test_the_content_of_a_report(tmp_path):
     assert facts["memorization"]["best"]["samples"][0]["copied"] == [[8, 19]]
     assert report.content["version"] == minigpt.__version__
     assert facts["device"] == "CPU, 2 cores"
+
+
+def test_only_a_run_that_began_from_a_model_names_one(tmp_path):
+    """What the choice of the base measured is no score on the held-out text."""
+    measured = FACTS | {"bits_before_training": {"model": 1.9, "ngram": 3.1}}
+    run = write_records(tmp_path / "run", facts=measured)
+    facts = report_of(run).run
+    assert not facts["base"] and 1.9 not in facts["baselines"].values()
+    tuned = started_from_a_base(write_records(tmp_path / "tuned", facts=measured))
+    facts = report_of(tuned).run
+    assert facts["base"] == "english" and 1.9 not in facts["baselines"].values()
+    assert [record["epoch"] for record in facts["metrics"]] == [0, 1, 2, 3, 4]
+    assert facts["epochs"] == 4 and facts["metrics"][0]["train_loss"] is None
 
 
 def test_a_run_without_records(tmp_path):

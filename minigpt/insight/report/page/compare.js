@@ -91,7 +91,7 @@ function comparedLosses(runs) {
     const series = runs.map((run, at) => ({
       ...styleOf(at),
       name: names[at],
-      points: pointsOf(run.metrics, state.axis, run, ({ val_loss }) => (val_loss === null ? null : val_loss * units[at].factor), ({ epoch }) => `epoch ${epoch}`),
+      points: pointsOf(run.metrics, state.axis, run, ({ val_loss }) => (val_loss === null ? null : val_loss * units[at].factor), ({ epoch }) => epochName(epoch)),
     }));
     chart.set({ axis: AXES[state.axis], format: formatValue, logarithmic: state.scale === "log", series });
   };

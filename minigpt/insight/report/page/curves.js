@@ -85,7 +85,7 @@ function ceilingOf(run, unit) {
 
 function lossChart(run, unit, axis, logarithmic) {
   const scaled = (key) => (record) => (record[key] === null ? null : record[key] * unit.factor);
-  const epochNote = ({ epoch }) => `epoch ${epoch}`;
+  const epochNote = ({ epoch }) => epochName(epoch);
   const training = run.steps.length
     ? pointsOf(run.steps, axis, run, scaled("loss"))
     : pointsOf(run.metrics, axis, run, scaled("train_loss"), epochNote);
@@ -96,7 +96,7 @@ function lossChart(run, unit, axis, logarithmic) {
   ].filter(({ points }) => points.some(({ y }) => Number.isFinite(y)));
   const levels = baselinesOf(run, unit);
   const best = run.metrics.find(({ epoch }) => epoch === run.best_epoch);
-  const rings = best && placeOn(axis, best, run) !== null ? [{ name: `best epoch: ${best.epoch}`, x: placeOn(axis, best, run), y: best.val_loss * unit.factor }] : [];
+  const rings = best && placeOn(axis, best, run) !== null ? [{ name: best.epoch === 0 ? "best: before training" : `best epoch: ${best.epoch}`, x: placeOn(axis, best, run), y: best.val_loss * unit.factor }] : [];
   return {
     axis: AXES[axis],
     format: formatValue,
@@ -129,7 +129,7 @@ function smallCharts(run) {
     const records = [run.steps, run.metrics].find((list) => list.some((record) => Number.isFinite(record[key])));
     if (!records) return;
     const name = title.toLowerCase();
-    const note = records === run.metrics ? ({ epoch }) => `epoch ${epoch}` : undefined;
+    const note = records === run.metrics ? ({ epoch }) => epochName(epoch) : undefined;
     charts.push({
       title,
       chart: new LineChart(`${id}-chart`, title, SMALL_HEIGHT),

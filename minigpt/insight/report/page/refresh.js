@@ -119,7 +119,7 @@ class Refresh {
 
 // The usual duration of an epoch; null if none has ended.
 function epochSeconds(metrics) {
-  const known = metrics.filter(({ seconds }) => seconds !== null);
+  const known = metrics.filter(({ epoch, seconds }) => epoch > 0 && seconds !== null);
   const durations = known.map(({ epoch, seconds }, at) => {
     const before = known[at - 1] ?? { epoch: epoch - 1, seconds: 0 };
     return (seconds - before.seconds) / Math.max(1, epoch - before.epoch);

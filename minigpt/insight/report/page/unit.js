@@ -19,6 +19,11 @@ function formatLoss(value) {
   return Math.abs(value) >= 1e4 ? value.toExponential(2) : value.toFixed(3);
 }
 
+// The name of a state that was validated.
+function epochName(epoch) {
+  return epoch === 0 ? "before training" : `epoch ${formatInteger(epoch)}`;
+}
+
 // Ticks of a scale have as many digits as they need.
 function formatValue(value, isTick) {
   return isTick ? formatTick(value) : formatLoss(value);
@@ -37,7 +42,6 @@ const BASELINE_NAMES = [
 const BYTE_BASELINE_NAMES = [
   ["byte_ngram_bits_per_byte", "byte 7-gram"],
   ["ppmd_bits_per_byte", "PPMd"],
-  ["base_bits_per_byte", "before training"],
 ];
 // Goes on to learn while it reads the held-out text.
 const ADAPTIVE = "PPMd";

@@ -42,7 +42,15 @@ function overviewSection(run) {
   const baseline = levels.map(({ name, value }) => `; the best baseline, ${baselineName(name)}, reaches ${formatLoss(value)}`);
   const chart = new LineChart("overview-chart", "Loss", OVERVIEW_HEIGHT);
   chart.set({ ...lossChart(run, unit, "step", isWide(run, unit)), levels, marks: [] });
-  return section("overview", "Overview", make("p", { class: "lead" }, `${reached}${baseline.join("")}.`), make("div", { class: "columns" }, make("div", { class: "part" }, chart.node), bestSample(run)));
+  return section("overview", "Overview", make("p", { class: "lead" }, `${reached}${baseline.join("")}.${learnedFrom(run, best, unit)}`), make("div", { class: "columns" }, make("div", { class: "part" }, chart.node), bestSample(run)));
+}
+
+// What the model knew that training began from, and what it learned; "" if it began from nothing.
+function learnedFrom({ base, metrics }, best, { factor, name }) {
+  const before = metrics.find(({ epoch, val_loss }) => epoch === 0 && val_loss !== null);
+  if (!before || !base) return "";
+  const learned = best === before ? "no state after it is better" : `training lowered this by ${formatLoss((before.val_loss - best.val_loss) * factor)}`;
+  return ` Training began from ${readable(base)}, which has ${formatLoss(before.val_loss * factor)} ${name} on this text; ${learned}.`;
 }
 
 function bestSample(run) {
@@ -89,7 +97,7 @@ function figuresOf(run) {
     if (value !== null && value !== undefined) figures.push({ name, value, note: notes.filter(Boolean).join("; ") });
   };
   const loss = (record) => (unit.name === BITS.name ? `${formatLoss(record.val_loss)} nats per token` : record.val_bits_per_byte === null && "");
-  const epochOf = (record) => `epoch ${formatInteger(record.epoch)}`;
+  const epochOf = ({ epoch }) => epochName(epoch);
   const scope = run.kind === "encoder_decoder" ? "over the held-out pairs" : "over the whole held-out text";
   if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best), scope);
   if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last), scope);

@@ -18,7 +18,6 @@ const BASELINE_NAMES = {
   ngram_bits_per_byte: "7-grams of tokens",
   byte_ngram_bits_per_byte: "7-grams of bytes",
   ppmd_bits_per_byte: "PPMd",
-  base_bits_per_byte: "the model that training began from",
 };
 
 // The title of the page.
@@ -131,11 +130,13 @@ function trainingSeconds({ epoch, metrics }) {
 }
 
 function trainingOf(facts) {
-  const { step, epoch, metrics, base, baselines } = facts;
-  const knew = baselines?.base_bits_per_byte, before = knew ? `, which had ${knew.toFixed(3)} bits per byte on this text` : "";
+  const { step, epoch, metrics, base } = facts, ended = metrics.filter((record) => record.epoch > 0).length;
+  const knew = metrics.find((record) => record.epoch === 0)?.val_bits_per_byte;
+  const before = knew ? `, which had ${knew.toFixed(3)} bits per byte on the held-out text` : "";
   const parts = base ? [`began from ${readable(base)}${before}`] : [];
   if (step != null) parts.push(formatCount(step, "step"));
-  if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
+  if (epoch === 0) parts.push("no epoch is better");
+  else if (epoch != null) parts.push(ended > 1 ? `epoch ${epoch}, the best of ${formatInteger(ended)}` : formatCount(epoch, "epoch"));
   const seconds = trainingSeconds(facts);
   if (seconds > 0) parts.push(formatSeconds(seconds));
   return parts.join(", ");

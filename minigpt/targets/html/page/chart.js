@@ -22,9 +22,6 @@ function lossSeries({ metrics, baselines }) {
       .map((record) => ({ step: record.step, value: record[key] * unit.factor })),
   });
   const lines = [line("Training", "train_loss"), line("Validation", "val_loss")].filter(({ points }) => points.length);
-  /* What the model knew that training began from. */
-  const before = baselines?.base_bits_per_byte;
-  if (before && unit.factor !== 1) lines.find(({ key }) => key === "val_loss")?.points.unshift({ step: 0, value: before });
   const levels = baselines
     ? [
         { name: "Uniform guessing", loss: baselines.uniform },
