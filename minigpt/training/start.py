@@ -227,7 +227,7 @@ def complete_settings(
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
     if is_auto:
         name = next(iter(bases()), None)
-        source: Run | BaseFile | None = BaseFile(bases()[name]) if name else None
+        source: Run | BaseFile | None = run_or_file(name, "training.init_from") if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
             source, line = None, f"Starts from nothing: {reason}."
         config = config.with_training(init_from=name if source else None)
