@@ -44,9 +44,11 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
     found = list(_HEADER.finditer(text))
     dates = [tuple(map(int, match.group(1, 2, 3))) for match in found]
     # Day and month are told apart by numbers above 12; with a.m. and p.m., the month is first.
+    largest = max(date[0] for date in dates)
     is_month_first = any(date[1] > 12 for date in dates) or any(match[7] for match in found)
-    order = (2, 0, 1) if is_month_first and all(date[0] <= 12 for date in dates) else (2, 1, 0)
-    order = (0, 1, 2) if any(date[0] > 31 for date in dates) else order
+    order = (
+        (0, 1, 2) if largest > 31 else (2, 0, 1) if is_month_first and largest < 13 else (2, 1, 0)
+    )
     messages: list[Message] = []
     ends = [*(match.start() for match in found[1:]), len(text)]
     for match, date, end in zip(found, dates, ends, strict=True):

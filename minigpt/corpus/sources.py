@@ -159,8 +159,8 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
         raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
     if isinstance(data, DialoguesConfig) and speakers:
         me = data.me or speakers.most_common(1)[0][0]
-        answers = f"a chat; the model answers as {me}, of {len(speakers):,} people (data.me)"
-        LOGGER.info(f"{name}: {answers}")
+        people = f"{me}, of {len(speakers):,} people (data.me)"
+        LOGGER.info(f"{name}: a chat; the model answers as {people}")
         if data.me is None:
             data = data.model_copy(update={"me": me})
             text = read_text(data)
