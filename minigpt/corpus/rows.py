@@ -106,8 +106,8 @@ def is_document(path: Path) -> bool:
 
 def is_dialogue(row: Row) -> bool:
     """Returns whether a row is a conversation of a chat, or has messages, or a question and an answer."""
-    turns = next((row[name] for name in DIALOGUE_COLUMNS if isinstance(row.get(name), list)), [])
-    keys = set[str]().union(*(turn for turn in turns if isinstance(turn, dict)))
+    lists = [row[name] for name in DIALOGUE_COLUMNS if isinstance(row.get(name), list)]
+    keys = set[str]().union(*(turn for turns in lists for turn in turns if isinstance(turn, dict)))
     has_shape = bool(keys & {"role", "value"}) or {"instruction", "output"} <= row.keys()
     return SPEAKERS in row or (has_shape and TEXT_COLUMN not in row)
 

@@ -34,16 +34,19 @@ def evaluate_run(
       UserError: the text cannot be read, the run has no held-out text, or its text has changed since; or
         the stride is out of range, or given for a translation model.
     """
-    run = run_or_file(run)
-    if isinstance(run, BaseFile) and paths is None:
+    opened = run_or_file(run)
+    if paths is not None:
+        part = _read(opened, paths, opened.load_tokenizer())
+    elif isinstance(opened, Run):
+        part = open_run_corpus(opened).val
+    else:
         problem = "is a file, without a held-out text; needs --text"
-        raise UserError(ArgumentProblem("run", run.path, problem))
-    tokenizer = run.load_tokenizer()
-    part = open_run_corpus(run).val if paths is None else _read(run, paths, tokenizer)
-    source, training = run.config.data.source, run.config.training
+        raise UserError(ArgumentProblem("run", opened.path, problem))
+    tokenizer = opened.load_tokenizer()
+    source, training = opened.config.data.source, opened.config.training
     if stride is not None and source in ("pairs", "dialogues"):
         raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
-    model = run.load_model()
+    model = opened.load_model()
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator, evaluate_dialogues
@@ -51,7 +54,7 @@ def evaluate_run(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        sampling, translate = run.config.sampling, Translator.of(model, tokenizer).translate_all
+        sampling, translate = opened.config.sampling, Translator.of(model, tokenizer).translate_all
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
         how = training.batch_size, translate, sampling.beams, sampling.length_penalty
         return evaluate_pairs(model, tokenizer, pairs, *how)

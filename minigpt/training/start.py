@@ -187,8 +187,8 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    completed, text = complete_settings(config, measures_speed=is_alone)
-    return Start(completed.config, path=path, name=name, completed=completed, text=text)
+    completed, read = complete_settings(config, measures_speed=is_alone)
+    return Start(completed.config, path=path, name=name, completed=completed, text=read)
 
 
 def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
