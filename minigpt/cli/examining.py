@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import JsonOption, RunArgument, TextOption, command, given_path
+from minigpt.cli.command import (
+    JsonOption,
+    ModelArgument,
+    RunArgument,
+    TextOption,
+    command,
+    given_path,
+)
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
@@ -32,7 +39,7 @@ TokensOption = Annotated[
 
 @command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
 def evaluate(
-    run: RunArgument,
+    run: ModelArgument,
     text: TextOption = None,
     stride: Annotated[
         int | None,
@@ -49,7 +56,7 @@ def evaluate(
 
     Lower scores are better. docs/words.md explains loss, nats, perplexity and bits per byte.
     """
-    scores = minigpt.evaluate_run(minigpt.Run(run), text, stride=stride)
+    scores = minigpt.evaluate_run(run, text, stride=stride)
     if as_json:
         print_json(scores.as_dict())
         return

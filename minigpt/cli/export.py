@@ -10,7 +10,7 @@ import minigpt
 from minigpt.cli.command import JsonOption, ModelArgument, command
 from minigpt.cli.terminal import print_json, print_message
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.runs.layout import check_run
+from minigpt.runs.layout import bases, check_run
 from minigpt.targets.export import check_output, new_output
 from minigpt.targets.open_model import is_portable
 from minigpt.targets.targets import STORED, TARGETS, target_named
@@ -56,7 +56,8 @@ def export(
     if is_file := is_portable(run):
         if with_text or (weights and format.value == "html"):
             problem = "is a file; its run is needed for --with-text and the --weights of a page"
-            raise UserError(ArgumentProblem("run", run, problem))
+            name = next((name for name, file in bases().items() if file == run), run)
+            raise UserError(ArgumentProblem("run", name, problem))
     else:
         check_run(run)
     if is_file and format.value == "html":

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from minigpt.config.model import NO_ADDITIONS
 from minigpt.config.schema import Config
 from minigpt.errors import UserError
 from minigpt.runs.layout import bases
@@ -128,8 +129,13 @@ def _contradictions(source: Config, config: Config) -> list[tuple[str, Any, Any]
     for section, requested, existing in pairs:
         for name in requested.model_dump(exclude_none=True, exclude_unset=True):
             value, expected = getattr(requested, name), getattr(existing, name, None)
-            if name not in OWN_SETTINGS and value != expected:
-                found.append((f"{section}.{name}", value, expected))
+            if name in OWN_SETTINGS or value == expected:
+                continue
+            if name in NO_ADDITIONS and getattr(requested, "standard_parts", False):
+                # It has set this one, which nobody gave.
+                name, value, expected = "standard_parts", True, False
+            if (contradiction := (f"{section}.{name}", value, expected)) not in found:
+                found.append(contradiction)
     return found
 
 

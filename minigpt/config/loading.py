@@ -106,7 +106,11 @@ def load_new_config(
         overrides = [*overrides, "training.init_from=auto"]
     if source is None and not text and not (is_given and str(base) != UNSET):
         source = "default"
-    return load_config(source, overrides, text)
+    config = load_config(source, overrides, text)
+    if config.data.source == "stories" and source is None and base not in (None, "auto"):
+        problem = "needs a text (--text); the bundled stories are learned from nothing"
+        raise UserError(ArgumentProblem("base", base, problem))
+    return config
 
 
 def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[str]:

@@ -5,7 +5,6 @@ dialogues. System messages and omitted media are left out.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -45,9 +44,11 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
     found = list(_HEADER.finditer(text))
     dates = [tuple(map(int, match.group(1, 2, 3))) for match in found]
     # Day and month are told apart by numbers above 12; with a.m. and p.m., the month is first.
+    largest = max(date[0] for date in dates)
     is_month_first = any(date[1] > 12 for date in dates) or any(match[7] for match in found)
-    order = (2, 0, 1) if is_month_first and all(date[0] <= 12 for date in dates) else (2, 1, 0)
-    order = (0, 1, 2) if any(date[0] > 31 for date in dates) else order
+    order = (
+        (0, 1, 2) if largest > 31 else (2, 0, 1) if is_month_first and largest < 13 else (2, 1, 0)
+    )
     messages: list[Message] = []
     ends = [*(match.start() for match in found[1:]), len(text)]
     for match, date, end in zip(found, dates, ends, strict=True):
@@ -65,14 +66,10 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
 
 def exported(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the conversations of Telegram's or Discord's JSON; [] if it is something else."""
-    listed = content.get("chats")
-    chats = listed.get("list") if isinstance(listed, dict) else [content]
-    found = []
-    for chat in chats if isinstance(chats, list) else ():
-        messages = chat.get("messages") if isinstance(chat, dict) else None
-        if isinstance(messages, list) and all(isinstance(each, dict) for each in messages):
-            found += conversations(_messages(messages))
-    return found
+    messages = content.get("messages")
+    if not isinstance(messages, list) or {type(each) for each in messages} != {dict}:
+        return []
+    return conversations(_messages(messages))
 
 
 def _messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[Message]:
@@ -115,8 +112,3 @@ def turns(speakers: Sequence[Sequence[str]], me: str) -> list[dict[str, str]]:
         elif found or role == "user":
             found.append({"role": role, "content": text})
     return found[: len(found) // 2 * 2]
-
-
-def count_messages(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Returns the number of messages of each person."""
-    return Counter(name for row in rows for name, _ in row[SPEAKERS])

@@ -5,8 +5,10 @@ into a row of a batch. They do not see each other: the batch says where the dial
 pass visits all rows once, in a pseudo-random order; each batch is a pure function of (seed, step).
 """
 
+import itertools
 import json
 import reprlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,9 +16,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from minigpt.corpus.batches import shuffled
-from minigpt.corpus.chats import SPEAKERS, count_messages, turns, whatsapp
+from minigpt.corpus.chats import SPEAKERS, turns
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, format_of, is_document, open_rows
+from minigpt.corpus.formats import FORMATS, MARKED
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
 from minigpt.storage.files import bundled_file
@@ -43,12 +46,12 @@ class Dialogues(TextFiles):
       paths: files, folders and globs; the bundled dialogues if empty.
       val_paths: those of the validation text, which come first.
       me: the person in chats whose messages are the answers; None for the one with most messages in a file.
+    Attributes:
+      speakers: the number of messages of each person in chats, known after `pieces`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        suffix
-        for suffix in TextFiles.suffixes
-        if not suffix.startswith((".txt", ".md")) and not is_document(Path(f"a{suffix}"))
+        s for s in TextFiles.suffixes if not s.startswith((".txt", ".md", *FORMATS, *MARKED))
     )
 
     def __init__(
@@ -58,38 +61,30 @@ class Dialogues(TextFiles):
         me: str | None = None,
     ) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
-        self._me = me
+        self._me, self.speakers = me, Counter[str]()
 
     def _documents(self, file: File) -> Iterator[Piece]:
-        rows: Iterable[dict[str, Any]]
-        if format_of(file.path):
-            rows = open_rows(file)
-        else:
-            kind, blocks = self._recognize(file)
-            if kind != "chat":
-                problem = "should be a chat, or a file with rows, such as .jsonl"
-                raise UserError(f"{file.path}: {problem}")
-            rows = whatsapp(b"".join(blocks).decode())
-            file.speakers += count_messages(rows)
-        me = self._me
+        rows = self._dialogues(file)
+        first = next(rows, {})
+        rows = itertools.chain([first], rows)
+        if SPEAKERS in first:
+            rows = self._answered(list(rows), file.path)
         for number, row in enumerate(rows, start=1):
-            if SPEAKERS in row:
-                # The messages are counted when the first row is there.
-                me = me or file.speakers.most_common(1)[0][0]
-                check_speaker(me, file.speakers, file.path)
-                row = {"messages": turns(row[SPEAKERS], me)}
-                if not row["messages"]:
-                    continue
             try:
                 yield Piece(document(row), True)
             except UserError as error:
                 raise UserError(f"{file.path}: row {number:,}: {error}") from None
 
-
-def check_speaker(me: str, speakers: Mapping[str, int], path: object) -> None:
-    """Raises a `UserError` if a person has no messages in a chat."""
-    if me not in speakers:
-        raise UserError(f"data.me = {me!r}: has no messages in {path}{nearest(me, speakers)}")
+    def _answered(self, chat: list[Row], path: Path) -> Iterator[Row]:
+        """Yields the conversations of a chat as dialogues, and counts the messages of each person."""
+        speakers = Counter(name for row in chat for name, _ in row[SPEAKERS])
+        me = self._me or speakers.most_common(1)[0][0]
+        if me not in speakers:
+            problem = f"has no messages in {path}{nearest(me, speakers)}"
+            raise UserError(f"data.me = {me!r}: {problem}")
+        self.speakers += speakers
+        found = ({"messages": turns(row[SPEAKERS], me)} for row in chat)
+        return (row for row in found if row["messages"])
 
 
 def document(row: Mapping[str, Any]) -> bytes:

@@ -1,19 +1,18 @@
 """The texts of documents: books, pages, reports, notebooks and subtitles. Nothing is written to the disk.
 
-A new kind of document is a function in `FORMATS`, from the bytes of a file to its text. Any exception means
-that the file cannot be read.
+A new kind of document is a function in `FORMATS`, from the bytes of a file to its text, or in `MARKED`,
+from the text of a file. Any exception means that the file cannot be read.
 """
 
-import codecs
 import io
 import json
 import logging
-import posixpath
 import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
+from posixpath import dirname, join, normpath
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -22,14 +21,13 @@ from xml.etree import ElementTree
 MAX_UNPACKED = 1 << 28
 _SKIPPED = "title script style template noscript svg nav w:ppr w:rpr office:annotation text:tracked-changes"
 _PARAGRAPHS = (
-    "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header footer main "
+    "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header footer w:p "
 )
-_PARAGRAPHS += "aside figure w:p text:p text:h"
+_PARAGRAPHS += "main aside figure text:p text:h"
 _LINES = "br li dt dd tr figcaption w:br w:cr text:line-break"
 # What stands for a tag in the text.
 _GAPS = {"td": " ", "th": " ", "w:tab": "\t", "text:tab": "\t", "text:s": " "}
 _GAPS |= dict.fromkeys(_LINES.split(), "\n") | dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
-_CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _CUE_TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 
 
@@ -60,22 +58,10 @@ class _Markup(HTMLParser):
         if data and (not self._within or self._open[self._within]):
             self._parts.append(data)
 
-    def text(self, markup: bytes) -> str:
-        self.feed(_decoded(markup))
+    def text(self, markup: str) -> str:
+        self.feed(markup)
         self.close()
         return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", "".join(self._parts))).strip()
-
-
-def _decoded(data: bytes) -> str:
-    """Returns text in UTF-8, in UTF-16 with a byte order mark, or in the encoding that HTML names."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        if not (named := _CHARSET.search(data[:2048])):
-            raise
-        return data.decode(named[1].decode())
 
 
 def archive(data: bytes) -> zipfile.ZipFile:
@@ -91,15 +77,16 @@ def _epub(data: bytes) -> str:
     book = archive(data)
     container = ElementTree.fromstring(book.read("META-INF/container.xml"))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
-    package = ElementTree.fromstring(book.read(package_name))
+    package, folder = ElementTree.fromstring(book.read(package_name)), dirname(package_name)
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
-    paths = [posixpath.join(posixpath.dirname(package_name), unquote(href)) for href in hrefs]
-    # Each page once, also if the spine has it often.
-    pages = [
-        name for name in dict.fromkeys(map(posixpath.normpath, paths)) if name in book.NameToInfo
-    ]
-    return "\n\n".join(_Markup().text(book.read(name)) for name in pages)
+    pages = (normpath(join(folder, unquote(href))) for href in hrefs)
+    found = (book.read(page).decode("utf-8-sig") for page in pages if page in book.NameToInfo)
+    return "\n\n".join(_Markup().text(page) for page in found)
+
+
+def _office(data: bytes, part: str, within: str) -> str:
+    return _Markup(within).text(archive(data).read(part).decode("utf-8-sig"))
 
 
 def _pdf(data: bytes) -> str:
@@ -107,22 +94,20 @@ def _pdf(data: bytes) -> str:
 
     # It warns about each irregularity of a file.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    reader = pypdf.PdfReader(io.BytesIO(data))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("the file is encrypted")
-    return "\n\n".join(page.extract_text().strip() for page in reader.pages)
+    pages = pypdf.PdfReader(io.BytesIO(data)).pages
+    return "\n\n".join(page.extract_text().strip() for page in pages)
 
 
-def _notebook(data: bytes) -> str:
+def _notebook(text: str) -> str:
     """Returns the sources of the cells of a Jupyter notebook."""
-    sources = [cell["source"] for cell in json.loads(_decoded(data))["cells"]]
+    sources = [cell["source"] for cell in json.loads(text)["cells"]]
     return "\n\n".join("".join(source).strip() for source in sources)
 
 
-def _subtitles(data: bytes) -> str:
+def _subtitles(text: str) -> str:
     """Returns the lines of subtitles. A cue is lines after a line of times, up to a blank line."""
     found: list[str] = []
-    for block in re.split(r"\n\s*\n", _decoded(data).replace("\r\n", "\n")):
+    for block in re.split(r"\n\s*\n", text):
         shown = block.partition("-->")[2].split("\n")[1:]
         # Subtitles that scroll repeat the lines before.
         lines = (_CUE_TAG.sub("", line).strip() for line in shown)
@@ -131,11 +116,13 @@ def _subtitles(data: bytes) -> str:
 
 
 FORMATS: dict[str, Callable[[bytes], str]] = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda data: _Markup().text(data)),
     ".epub": _epub,
-    ".docx": lambda data: _Markup("w:t").text(archive(data).read("word/document.xml")),
-    ".odt": lambda data: _Markup("office:body").text(archive(data).read("content.xml")),
+    ".docx": lambda data: _office(data, "word/document.xml", "w:t"),
+    ".odt": lambda data: _office(data, "content.xml", "office:body"),
     ".pdf": _pdf,
+}
+MARKED: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda text: _Markup().text(text)),
     ".ipynb": _notebook,
     **dict.fromkeys((".srt", ".vtt"), _subtitles),
 }

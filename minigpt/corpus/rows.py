@@ -16,15 +16,14 @@ import os
 import re
 import reprlib
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
 import zstandard
 
-from minigpt.corpus.chats import count_messages, exported
-from minigpt.corpus.formats import FORMATS, archive
+from minigpt.corpus.chats import SPEAKERS, exported
+from minigpt.corpus.formats import FORMATS, MARKED, archive
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -53,13 +52,12 @@ class SourceFile(io.FileIO):
 
     Attributes:
       notes: what a user should know about how it was read.
-      speakers: the number of messages of each person, if it is a chat.
     Raises:
       UserError: it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.notes, self.speakers = path, list[str](), Counter[str]()
+        self.path, self.notes = path, list[str]()
         self._hash = hashlib.sha256()
         try:
             super().__init__(path)
@@ -88,8 +86,7 @@ class Member(io.BytesIO):
 
     def __init__(self, path: Path, content: bytes) -> None:
         super().__init__(content)
-        self.path, self.content = path, content
-        self.notes, self.speakers = list[str](), Counter[str]()
+        self.path, self.content, self.notes = path, content, list[str]()
 
 
 File = SourceFile | Member
@@ -104,7 +101,15 @@ def format_of(path: Path) -> str | None:
 
 def is_document(path: Path) -> bool:
     """Returns whether a file is a document with a format of its own, such as .epub."""
-    return format_of(path) in FORMATS
+    return format_of(path) in FORMATS | MARKED
+
+
+def is_dialogue(row: Row) -> bool:
+    """Returns whether a row is a conversation of a chat, or has messages, or a question and an answer."""
+    lists = [row[name] for name in DIALOGUE_COLUMNS if isinstance(row.get(name), list)]
+    keys = set[str]().union(*(turn for turns in lists for turn in turns if isinstance(turn, dict)))
+    has_shape = bool(keys & {"role", "value"}) or {"instruction", "output"} <= row.keys()
+    return SPEAKERS in row or (has_shape and TEXT_COLUMN not in row)
 
 
 def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
@@ -113,15 +118,14 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     Hidden files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped, names = archive(file.content), []
-        for name in sorted(zipped.namelist()):
-            parts = name.split("/")
-            if name.endswith(suffixes) and not any(p.startswith((".", "__MAC")) for p in parts):
-                # A name may contain line ends.
-                names.append(Path(f"{file.path}/{ascii(name)[1:-1]}"))
-                yield Member(names[-1], zipped.read(name))
-        if not names:
+        zipped = archive(file.content)
+        names = [name for name in sorted(zipped.namelist()) if name.endswith(suffixes)]
+        shown = [n for n in names if not any(p.startswith((".", "__MAC")) for p in n.split("/"))]
+        if not shown:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
+        for name in shown:
+            # A name may contain line ends.
+            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), zipped.read(name))
     except Exception as error:
         raise _refusal(file.path, error) from None
 
@@ -172,7 +176,9 @@ def open_texts(file: File, field: str | None) -> Iterator[bytes]:
     rows, path = open_rows(file), file.path
     first = list(itertools.islice(rows, _FIRST_ROWS))
     # Documents and chats have no other columns.
-    is_text = is_document(path) or bool(file.speakers)
+    is_text = is_document(path) or SPEAKERS in first[0]
+    if field is None and not is_text and is_dialogue(first[0]):
+        raise UserError(f"{path}: has dialogues; should be read with data.source = 'dialogues'")
     column = TEXT_COLUMN if is_text else _text_column(first, path, field)
     if field is None and not is_text:
         file.notes.append(f"the texts are those of the column {column!r}")
@@ -194,18 +200,18 @@ def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
     # Objects of JSON need not have the same names.
     if wanted in names or (field and "json" in str(format_of(path))):
         return wanted
-    lengths: dict[str, tuple[bool, int]] = {}
-    for name in names:
+
+    def length(name: str) -> tuple[bool, int]:
         # All values of CSV are strings, of numbers too.
         values = [value for row in first if isinstance(value := row.get(name), str)]
-        if texts := [value for value in values if not _NUMBER.fullmatch(value)]:
-            # Addresses and hashes are long, and have no spaces.
-            has_spaces = 2 * sum(" " in text for text in texts) > len(texts)
-            lengths[name] = has_spaces, sum(map(len, texts)) // len(texts)
-    columns = list(lengths) or list(names)
-    longest = sorted(columns, key=lambda name: lengths.get(name, ()))[-2:]
-    if field is None and len({lengths.get(name) for name in longest}) == len(longest) > 0:
-        return longest[-1]
+        texts = [value for value in values if not _NUMBER.fullmatch(value)]
+        # Addresses and hashes are long, and have no spaces.
+        return 2 * sum(" " in text for text in texts) > len(texts), sum(map(len, texts))
+
+    ordered = sorted(names, key=length, reverse=True)
+    if field is None and len(set(map(length, ordered[:2]))) == len(ordered[:2]):
+        return ordered[0]
+    columns = [name for name in names if length(name)[1]] or list(names)
     shown = ", ".join(map(repr, columns[:20])) + ", ..." * (len(columns) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
@@ -231,12 +237,9 @@ def _rows_of(content: Any, file: File) -> list[Any]:
     if not isinstance(content, dict):
         return [content]
     if chat := exported(content):
-        file.speakers += count_messages(chat)
         return chat
     path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
-    keys = set().union(*(turn for turn in longest if path in DIALOGUE_COLUMNS))
-    # A row with a list, such as of messages.
-    if isinstance(content.get(TEXT_COLUMN), str) or keys & {"role", "value"} or not longest:
+    if is_dialogue(content) or isinstance(content.get(TEXT_COLUMN), str) or not longest:
         return [content]
     file.notes.append(f"the rows are those of the array {path!r}")
     return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in longest]
@@ -255,7 +258,8 @@ def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
     # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
-    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(file)))
+    raw = checked_blocks(file, keeps_ends=True)
+    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(raw))
     decoded = map(bytes.decode, itertools.chain.from_iterable(parts))
     text = itertools.dropwhile(lambda line: not line.strip(), decoded)
     first = next(text, "")
@@ -304,9 +308,14 @@ def _arrow_file(file: File) -> Any:
 
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
-    """Yields the text of a file of `FORMATS`."""
-    if text := FORMATS[format_of(file.path) or ""](b"".join(blocks(file))).strip():
-        yield {TEXT_COLUMN: text}
+    """Yields the text of a document; see `formats`."""
+    kind = format_of(file.path) or ""
+    if kind in MARKED:
+        text = MARKED[kind](b"".join(checked_blocks(file)).decode())
+    else:
+        text = FORMATS[kind](b"".join(blocks(file)))
+    if text.strip():
+        yield {TEXT_COLUMN: text.strip()}
 
 
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
@@ -318,46 +327,40 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     ".tsv": _csv,
     ".parquet": _parquet,
     ".arrow": _arrow,
-    **dict.fromkeys(FORMATS, _document),
+    **dict.fromkeys(FORMATS | MARKED, _document),
 }
 
 
-def checked_blocks(file: File) -> Iterator[bytes]:
-    """Yields the text of a file in blocks, without a byte order mark.
+def checked_blocks(file: File, keeps_ends: bool = False) -> Iterator[bytes]:
+    """Yields the text of a file in blocks of UTF-8, without a byte order mark.
 
-    Text in UTF-16 that begins with a byte order mark becomes UTF-8.
+    Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF, unless the line
+    ends are kept.
 
     Raises:
       UserError: the file is empty, or it is not text in UTF-8.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    n_bytes, path = 0, file.path
-    for block in itertools.chain(_from_utf16(blocks(file), path), [b""]):
+    source, path, n_bytes = blocks(file), file.path, 0
+    first = next(source, b"")
+    first += next(source, b"") if len(first) == 1 else b""
+    if not first:
+        raise UserError(f"{path}: empty; should contain text")
+    is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "UTF-16" if is_utf16 else "UTF-8"
+    decode = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
+    decoder: Any = decode if keeps_ends else io.IncrementalNewlineDecoder(decode, translate=True)
+    for block in itertools.chain([first], source, [b""]):
         try:
-            if "\0" in decoder.decode(block, final=not block):
-                raise UserError(f"{path}: has bytes of value 0; should be text in UTF-8")
+            text: str = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             place = n_bytes + len(block) - len(error.object) + error.start
-            problem = f"{error.reason} at byte {place:,}; should be text in UTF-8"
+            problem = f"{error.reason} at byte {place:,}; should be text in {encoding}"
             raise UserError(f"{path}: {problem}") from None
-        if block:
-            yield block.removeprefix(codecs.BOM_UTF8) if n_bytes == 0 else block
+        if "\0" in text:
+            raise UserError(f"{path}: has bytes of value 0; should be text in {encoding}")
+        if text:
+            yield text.encode()
         n_bytes += len(block)
-    if n_bytes == 0:
-        raise UserError(f"{path}: empty; should contain text")
-
-
-def _from_utf16(blocks: Iterator[bytes], path: Path) -> Iterator[bytes]:
-    first = next(blocks, b"")
-    first += next(blocks, b"") if len(first) == 1 else b""
-    is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    decoder = codecs.getincrementaldecoder("utf-16")()
-    try:
-        for block in itertools.chain([first] if first else [], blocks):
-            yield decoder.decode(block).encode() if is_utf16 else block
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: begins like UTF-16, and is not: {error.reason}") from None
 
 
 def blocks(file: File) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ from minigpt.config import (
 )
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
 from minigpt.config.data import StoriesConfig
-from minigpt.corpus.dialogues import Dialogues, check_speaker
+from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Documents, Piece, collect
 from minigpt.corpus.split import split_corpus, without_copies
 from minigpt.corpus.text_files import PairFiles, TextFiles
@@ -138,33 +138,37 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     return Text(source, source.fingerprint(), measured, documents, start)
 
 
-def for_chats(data: DataConfig, text: Text) -> DataConfig:
-    """Returns the settings for a text that was read with others: those of dialogues if all files are chats.
+def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | DialoguesConfig, Text]:
+    """Reads a text of the user. Returns its settings, too: those of dialogues if all files have dialogues.
 
-    `me` becomes the person whose messages are the answers.
+    In chats, `me` becomes the person whose messages are the answers.
 
     Raises:
-      UserError: `me` has no messages, or there are no chats.
+      UserError: with all problems of the text, or `me` is given and there are no chats.
     """
-    files, me = text.source, getattr(data, "me", None)
-    if not isinstance(files, TextFiles) or not (me or files.speakers):
-        return data
-    is_chat = files.speakers and (isinstance(data, DialoguesConfig) or not files.no_chat)
-    if me and not is_chat:
-        raise UserError(f"data.me = {me!r}: is for chats; {files.no_chat} is none")
+    other = None
     # Several texts with weights are read as texts.
-    if not is_chat or getattr(data, "weights", None):
-        return data
-    me, name = me or files.speakers.most_common(1)[0][0], source_name(data)
-    check_speaker(me, files.speakers, name)
-    LOGGER.info(
-        f"{name}: a chat; the model answers as {me}, of {len(files.speakers):,} people (data.me)"
-    )
-    given = data.model_dump(exclude_unset=True)
-    given = {name: given[name] for name in given if name in DialoguesConfig.model_fields}
-    for name in ("paths", "val_paths"):
-        given[name] = files.found(getattr(data, name, []))
-    return DialoguesConfig(**given | {"source": "dialogues", "me": me})
+    if isinstance(data, FilesConfig) and not data.weights:
+        files = cast(TextFiles, open_source(data))
+        other = files.no_dialogues()
+        if not other and not files.problems:
+            given = data.model_dump(exclude_unset=True, include=set(DialoguesConfig.model_fields))
+            paths = {name: files.found(getattr(data, name)) for name in ("paths", "val_paths")}
+            data = DialoguesConfig(**given | paths | {"source": "dialogues"})
+    text, name = read_text(data), source_name(data)
+    speakers = text.source.speakers if isinstance(text.source, Dialogues) else None
+    if data.me and not speakers:
+        raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
+    if isinstance(data, DialoguesConfig) and speakers:
+        me = data.me or speakers.most_common(1)[0][0]
+        people = f"{me}, of {len(speakers):,} people (data.me)"
+        LOGGER.info(f"{name}: a chat; the model answers as {people}")
+        if data.me is None:
+            data = data.model_copy(update={"me": me})
+            text = read_text(data)
+    elif isinstance(data, DialoguesConfig) and data.paths:
+        LOGGER.info(f"{name}: dialogues; the model learns to answer")
+    return data, text
 
 
 def open_source(data: DataConfig) -> Source | TextFiles:

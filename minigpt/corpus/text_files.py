@@ -11,14 +11,13 @@ import json
 import os
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from minigpt.corpus import rows
-from minigpt.corpus.chats import count_messages, whatsapp
+from minigpt.corpus.chats import whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.recognition import kind_of, without_license
 from minigpt.errors import ArgumentProblem, UserError, gathering
@@ -50,8 +49,6 @@ class TextFiles:
       by_line: whether each line of a file of text is a document; None for lists only.
       keep_gutenberg: whether headers and licenses of Project Gutenberg are kept.
     Attributes:
-      speakers: the number of messages of each person in chats, known after `pieces`.
-      no_chat: the first file that is no chat, known after `pieces`; None if all are chats.
       path_numbers: the number of the path that leads to each file.
       path_bytes: bytes of the documents of each path, known after `pieces`.
       problems: those that are known before a file is read, one line each.
@@ -79,12 +76,9 @@ class TextFiles:
         if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
             problem = "should be a list of paths, such as ['book.txt']"
             raise UserError(ArgumentProblem("paths", paths, problem))
-        self._separator = separator.encode() if separator else None
+        self._separator = separator.replace("\r\n", "\n").encode() if separator else None
         self._field, self._by_line, self._keep_gutenberg = field, by_line, keep_gutenberg
         self._notes: dict[str, list[Path]] = {}
-        # What was recognized in each file of text.
-        self._kinds: dict[Path, str] = {}
-        self.speakers, self.no_chat = Counter[str](), cast(Path | None, None)
         self._hashes: dict[Path, str] = {}
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
@@ -139,11 +133,10 @@ class TextFiles:
         for path in self._files:
             kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
             total.update((self._format(path) or kind[1:]).encode())
-            total.update(self._kind(path).encode())
             total.update(bytes.fromhex(self._hashes.get(path) or sha256_of(path)))
         if self._field and any(map(self._format, self._files)):
             total.update(self._field.encode())
-        if any(path.suffix.lower() == rows.ZIP or rows.is_document(path) for path in self._files):
+        if self._by_line is not None or self._keep_gutenberg:
             total.update(f"{self._by_line} {self._keep_gutenberg}".encode())
         return total.hexdigest()
 
@@ -155,7 +148,7 @@ class TextFiles:
         """
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
-        self._notes, self.speakers, self.no_chat = {}, Counter(), None
+        self._notes = {}
         for path, number in zip(self._files, self.path_numbers, strict=True):
             with gathering(problems), rows.SourceFile(path) as file:
                 for part in self._parts(file):
@@ -164,8 +157,6 @@ class TextFiles:
                         yield piece
                     for note in part.notes:
                         self._notes.setdefault(note, []).append(part.path)
-                    self.speakers += part.speakers
-                    self.no_chat = self.no_chat or (None if part.speakers else part.path)
                 self._hashes[path] = file.sha256()
         if problems:
             # Every file that needs a missing package gives the same line.
@@ -186,25 +177,38 @@ class TextFiles:
         # Those of a .zip in a .zip are not read.
         return rows.members(file, TextFiles.suffixes[:-1]) if is_archive else iter([file])
 
-    def _kind(self, path: Path) -> str:
-        """Returns what a file of text contains that is read in a way of its own; see `recognition`."""
-        is_text = self.has_rows and not self._format(path) and path.suffix.lower() != rows.ZIP
-        if is_text and path not in self._kinds:
-            self._kinds[path] = ""
-            with suppress(UserError), rows.SourceFile(path) as file:
-                self._recognize(file)
-        return self._kinds[path] if is_text else ""
+    def no_dialogues(self) -> Path | None:
+        """Returns the first file that has no dialogues, or cannot be read; None if all have some."""
+        for path in self._files:
+            try:
+                with rows.SourceFile(path) as file:
+                    for part in self._parts(file):
+                        if self._field or not rows.is_dialogue(next(self._dialogues(part), {})):
+                            return part.path
+            except UserError:
+                return path
+        return None
+
+    def _dialogues(self, file: rows.File) -> Iterator[rows.Row]:
+        """Yields the rows of a file, or the conversations of a chat."""
+        if self._format(file.path):
+            yield from rows.open_rows(file)
+            return
+        kind, blocks = self._recognize(file)
+        if kind != "chat":
+            raise UserError(f"{file.path}: should be a chat, or a file with rows, such as .jsonl")
+        yield from whatsapp(b"".join(blocks).decode())
 
     def _recognize(self, file: rows.File) -> tuple[str, Iterator[bytes]]:
-        """Returns the kind of a text, "" if it is read as any other one, and its blocks."""
+        """Returns what a text contains that is read in a way of its own, see `kind_of`, and its blocks."""
         is_document = rows.is_document(file.path)
-        texts = rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
-        kind, blocks = kind_of(texts)
+        kind, blocks = kind_of(
+            rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
+        )
         if kind in ("", "lines"):
             is_by_line = kind == "lines" and not self._separator
             kind = "lines" if (is_by_line if self._by_line is None else self._by_line) else ""
-        self._kinds[file.path] = "" if kind == "gutenberg" and self._keep_gutenberg else kind
-        return self._kinds[file.path], blocks
+        return "" if kind == "gutenberg" and self._keep_gutenberg else kind, blocks
 
     def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
@@ -213,24 +217,18 @@ class TextFiles:
             return
         kind, blocks = self._recognize(file)
         if kind == "chat":
-            conversations = whatsapp(b"".join(blocks).decode())
-            file.speakers += count_messages(conversations)
-            yield from (Piece(row["text"].encode(), True) for row in conversations)
-            return
-        if kind == "lines":
+            chat = whatsapp(b"".join(blocks).decode())
+            yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
+        elif kind == "lines":
             if self._by_line is None:
                 file.notes.append("a list: each line is a document, unless data.by_line = false")
-            yield from (Piece(line.rstrip(b"\r"), True) for line in rows.lines(blocks))
-            return
-        if kind == "gutenberg":
-            note = "without the license of Project Gutenberg (data.keep_gutenberg = true keeps it)"
-            file.notes.append(note)
-            blocks = without_license(blocks)
-        if self._separator:
-            yield from _separated(blocks, self._separator)
+            yield from (Piece(line, True) for line in rows.lines(blocks))
         else:
-            yield from (Piece(block, False) for block in blocks)
-            yield Piece(b"", True)
+            if kind == "gutenberg":
+                kept = "data.keep_gutenberg = true keeps it"
+                file.notes.append(f"without the license of Project Gutenberg ({kept})")
+                blocks = iter([without_license(blocks)])
+            yield from _separated(blocks, self._separator)
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -312,15 +310,16 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
+def _separated(blocks: Iterable[bytes], separator: bytes | None) -> Iterator[Piece]:
     rest = b""
     for block in blocks:
-        *documents, rest = (rest + block).split(separator)
-        yield from (Piece(document, True) for document in documents)
-        # The separator can span two blocks.
-        complete = max(0, len(rest) - len(separator) + 1)
-        yield Piece(rest[:complete], False)
-        rest = rest[complete:]
+        if separator:
+            *documents, rest = (rest + block).split(separator)
+            yield from (Piece(document, True) for document in documents)
+            # The separator can span two blocks.
+            complete = max(0, len(rest) - len(separator) + 1)
+            block, rest = rest[:complete], rest[complete:]
+        yield Piece(block, False)
     yield Piece(rest, True)
 
 

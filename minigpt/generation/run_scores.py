@@ -11,7 +11,8 @@ from minigpt.corpus.text_files import PairFiles
 from minigpt.corpus.token_ids import SUFFIXES, Part, encode_texts, read_ids
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
-from minigpt.runs.run import Run, as_run, open_run_corpus
+from minigpt.runs.base_file import BaseFile, run_or_file
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.tokenizers.base import Tokenizer
 
 
@@ -21,7 +22,7 @@ def evaluate_run(
     """Scores a run's best model on files, or on the text held out from its training.
 
     Args:
-      run: a run, or its directory.
+      run: a run, its directory, a portable file, or the name of a base; the last two need `paths`.
       paths: files, folders and globs; for a translation model, of pairs; for a model of token ids, texts or
         files of ids. None for the held-out text.
       stride: tokens between the beginnings of two windows of the text, 1 to `max_len`. Windows then
@@ -33,13 +34,19 @@ def evaluate_run(
       UserError: the text cannot be read, the run has no held-out text, or its text has changed since; or
         the stride is out of range, or given for a translation model.
     """
-    run = as_run(run)
-    tokenizer = run.load_tokenizer()
-    part = open_run_corpus(run).val if paths is None else _read(run, paths, tokenizer)
-    source, training = run.config.data.source, run.config.training
+    opened = run_or_file(run)
+    if paths is not None:
+        part = _read(opened, paths, opened.load_tokenizer())
+    elif isinstance(opened, Run):
+        part = open_run_corpus(opened).val
+    else:
+        problem = "is a file, without a held-out text; needs --text"
+        raise UserError(ArgumentProblem("run", opened.path, problem))
+    tokenizer = opened.load_tokenizer()
+    source, training = opened.config.data.source, opened.config.training
     if stride is not None and source in ("pairs", "dialogues"):
         raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
-    model = run.load_model()
+    model = opened.load_model()
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator, evaluate_dialogues
@@ -47,7 +54,7 @@ def evaluate_run(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        sampling, translate = run.config.sampling, Translator.of(model, tokenizer).translate_all
+        sampling, translate = opened.config.sampling, Translator.of(model, tokenizer).translate_all
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
         how = training.batch_size, translate, sampling.beams, sampling.length_penalty
         return evaluate_pairs(model, tokenizer, pairs, *how)
@@ -58,7 +65,7 @@ def evaluate_run(
     return score(evaluator.loss(part.ids, stride=stride), part, tokenizer.lossless)
 
 
-def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
+def _read(run: Run | BaseFile, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     # What is no list of paths is refused by the reader of texts.
     listed = paths if isinstance(paths, Sequence) else ()

@@ -48,6 +48,8 @@ TOKENS_PER_PARAMETER = 20
 # The validation loss is above the training loss by less than this share of what was learned.
 NO_GAP = 0.05
 
+FROM_NOTHING = "Train a new run from nothing (`--base none`), and compare."
+
 
 def diverging(history: History) -> Verdict | None:
     """Returns a verdict if the training loss became nan, or is far above what it was."""
@@ -126,9 +128,22 @@ def below_ngram(history: History) -> Verdict | None:
         return Verdict(
             "below_ngram",
             f"{evidence} Training began from {Path(source).name}, which may not suit the text.",
-            "Train a new run from nothing (`--base none`), and compare.",
+            FROM_NOTHING,
         )
     return Verdict("below_ngram", evidence, _longer(history))
+
+
+def no_better(history: History) -> Verdict | None:
+    """Returns a verdict if no state is better than the model that training began from."""
+    before, best, source = history.val_loss_before, history.best, history.config.training.init_from
+    if history.analysis.state == "training" or before is None or best.val_loss < before:
+        return None
+    return Verdict(
+        "no_better",
+        f"{Path(source or '').name} has a validation loss of {before:.3f} nats per token; the lowest one "
+        f"since training began from it is {best.val_loss:.3f}.",
+        FROM_NOTHING,
+    )
 
 
 def last_gain(history: History) -> float:
@@ -286,6 +301,7 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
     not_learning,
     unlike,
     too_short,
+    no_better,
     overfitted,
     memorized,
     too_small,

@@ -50,6 +50,7 @@ class History:
       parameters: number of weights; 0 if it is not known.
       train_tokens, train_bytes: size of the training text; 0 if it is not known.
       analysis: the content of analysis.json.
+      val_loss_before: the validation loss before the first update, nats per token; None if it is not known.
     """
 
     config: Config
@@ -64,6 +65,7 @@ class History:
     train_tokens: int
     train_bytes: int
     analysis: Analysis
+    val_loss_before: float | None = None
 
     @property
     def last(self) -> Epoch:
@@ -128,7 +130,9 @@ def read_history(run: Run, analysis: Analysis | None = None) -> History:
     """Reads the history of a run, with `analysis` in place of analysis.json; skips damaged lines."""
     facts = run.facts
     baselines = facts.get("baselines", {})
-    epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
+    records = read_lines(run.metrics_file)
+    before = (number(line.get("val_loss")) for line in records if line.get("step") == 0)
+    epochs = [epoch for line in records if line.get("step") != 0 and (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
     known = [line for line in lines if number(line.get("mean_loss")) is not None]
     curve = [
@@ -155,6 +159,7 @@ def read_history(run: Run, analysis: Analysis | None = None) -> History:
         train_tokens=facts.get("train_tokens", 0),
         train_bytes=facts.get("train_bytes", 0),
         analysis=run.analysis if analysis is None else analysis,
+        val_loss_before=next(before, None),
     )
 
 

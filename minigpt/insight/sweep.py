@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config
+from minigpt.config.beginning import AUTO
 from minigpt.config.loading import check_strings, load_new_config
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles, recorded_path
@@ -18,6 +19,7 @@ from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.run_list import RunSummary, is_run, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
 from minigpt.notices import LOGGER
+from minigpt.runs.base_file import run_or_file
 from minigpt.runs.layout import bases, check_new_run, model_path
 from minigpt.runs.run import Run
 
@@ -119,6 +121,8 @@ def _trials(
         with gathering(problems):
             checked = load_new_config(config, found[path], text, base)
             problems += _changes(checked, Run(path)) if is_run(path) else ()
+            if checked.training.init_from not in (None, AUTO):
+                run_or_file(checked.training.init_from, "training.init_from")
             # Opening a data set would copy it.
             files = None if checked.data.source == "datasets" else open_source(checked.data)
             if isinstance(files, TextFiles):

@@ -39,6 +39,7 @@ TITLES = {
     "not_learning": "The model did not learn",
     "unlike": "The held-out text is unlike the training text",
     "too_short": "Still improving",
+    "no_better": "The model is no better than the one that it began from",
     "below_ngram": "Counts of n-grams predict the text better",
     "overfitted": "The model overfitted the training text",
     "memorized": "The model memorized the training text",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigpt.config import Config, load_config
-from minigpt.errors import UserError, as_path
-from minigpt.runs.layout import check_run, matches_checksum, model_path
+from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.runs.layout import bases, check_run, matches_checksum, model_path
 from minigpt.runs.run import Run
 from minigpt.runs.tensors import weights_of
 from minigpt.storage.files import read_file
@@ -52,11 +52,10 @@ class BaseFile:
             data = read_file(path)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
-        should = "should be a portable file that minigpt wrote (model.gguf)"
         if not data.startswith(b"GGUF") or b"minigpt.config" not in data:
-            raise UserError(f"{path}: is none; {should}")
+            raise UserError(f"{path}: is not a portable file that minigpt wrote (model.gguf)")
         if not matches_checksum(data):
-            raise UserError(f"{path}: damaged: its bytes do not match their checksum; {should}")
+            raise UserError(f"{path}: damaged: its bytes do not match their checksum")
         with self._read_or_refuse():
             self.keys, self.tensors = _parse(data)
 
@@ -134,7 +133,12 @@ def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFil
     as_path("run", model)
     path = model_path(model)
     if path.is_file():
-        return BaseFile(path)
+        advice = "; install minigpt again, or use --base none" if path in bases().values() else ""
+        try:
+            return BaseFile(path)
+        except UserError as error:
+            problem = str(error).removeprefix(f"{path}: ") + advice
+            raise UserError(ArgumentProblem(argument, str(model), problem)) from None
     check_run(path, argument)
     return Run(path)
 

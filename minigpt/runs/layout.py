@@ -35,9 +35,10 @@ def check_run(path: Path, argument: str = "run") -> None:
             problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)
-    expected = "expected a run directory; `minigpt sample` takes a portable file (.gguf), too"
+    names = ", ".join(bases()) or "none is installed"
+    expected = "expected a run directory; `minigpt sample` takes a portable file (.gguf) or a base "
+    expected += f"({names}), too"
     if argument == "training.init_from":
-        names = ", ".join(bases()) or "none is installed"
         expected = f"expected a base ({names}), a run directory or a portable file (.gguf)"
     raise UserError(ArgumentProblem(argument, path, f"{problem}; {expected}"))
 

@@ -25,7 +25,7 @@ from minigpt.config.complete import (
     settings_to_choose,
 )
 from minigpt.config.loading import FORMAT, Overrides, check_strings, load_new_config
-from minigpt.corpus.sources import Text, for_chats, read_text
+from minigpt.corpus.sources import Text, read_own, read_text
 from minigpt.corpus.token_ids import IdFiles, tokenizer_of_ids
 from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
@@ -217,7 +217,7 @@ def complete_settings(
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
     Returns:
-      The settings; and the text, if it was read: to choose something for it, or to recognize chats.
+      The settings; and the text, if it was read: to choose something for it, or to recognize dialogues.
     Raises:
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
@@ -225,7 +225,7 @@ def complete_settings(
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
     if is_auto:
         name = next(iter(bases()), None)
-        source: Run | BaseFile | None = BaseFile(bases()[name]) if name else None
+        source: Run | BaseFile | None = run_or_file(name, "training.init_from") if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
             source, line = None, f"Starts from nothing: {reason}."
         config = config.with_training(init_from=name if source else None)
@@ -239,11 +239,10 @@ def complete_settings(
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
         can_read = False
     data: Any = config.data
-    # Chats are recognized by their content. A complete configuration names its source.
+    # Dialogues are recognized by their content. A complete configuration names its source.
     if can_read and (is_open or data.me):
-        text = read_text(data)
-        if data != (data := for_chats(data, text)):
-            text, config = read_text(data), config.model_copy(update={"data": data})
+        data, text = read_own(data)
+        config = config.model_copy(update={"data": data})
     if is_open and isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
         count = sum(map(len, (files.train | files.val).values()))

@@ -84,7 +84,6 @@ FILES = {
     "android.txt": ANDROID,
     "american.txt": AMERICAN,
     "result.json": json.dumps(TELEGRAM, indent=1),
-    "all.json": json.dumps({"about": "x", "chats": {"list": [TELEGRAM]}}),
     "discord.json": json.dumps(DISCORD),
     "wide.txt": IPHONE.encode("utf-16"),
     "WhatsApp Chat.zip": zipped({"_chat.txt": IPHONE}),

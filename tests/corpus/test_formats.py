@@ -90,14 +90,13 @@ VTT = (
 KINDS = {
     "book.epub": (epub(), f"{SEEN}\n\nLast\npage"),
     "page.html": (PAGE, SEEN),
-    "old.htm": ('<meta charset="latin1"><p>Grüße'.encode("latin1"), "Grüße"),
     "report.docx": (zipped({"word/document.xml": DOCX}), "The hill\n\nAna  \t& Béla\nsat"),
     "report.odt": (zipped({"content.xml": ODT}), "The hill\n\nAna sat\ndown"),
     "paper.pdf": (pdf("Ana sat on the hill."), "Ana sat on the hill."),
     "notebook.ipynb": (json.dumps({"cells": CELLS}), "# Title\ntext\n\nx = 1"),
     "film.srt": (SRT, "Hello\nthere\n7"),
     "film.vtt": (VTT, "Hello\nyou"),
-    "wide.txt": ("\ufeffGrüße 😀\r\n".encode("utf-16-le"), "Grüße 😀\r\n"),
+    "wide.txt": ("\ufeffGrüße 😀\r\n".encode("utf-16-le"), "Grüße 😀\n"),
 }
 
 
@@ -150,11 +149,11 @@ REFUSED = {
     "cut.epub": (epub()[:-40], "not .epub"),
     "bomb.docx": (zipped({"word/document.xml": b"a" * 2000}), "more than 1,800"),
     "empty.docx": (zipped({"word/document.xml": "<w:p/>"}), "no text"),
-    "locked.pdf": (pdf("secret", "password"), "encrypted"),
+    "locked.pdf": (pdf("secret", "password"), "decrypted"),
     "picture.pdf": (pdf(""), "no text"),
     "cut.pdf": (b"%PDF-1.4\n", "not .pdf"),
     "old.ipynb": ('{"worksheets": []}', "cells"),
-    "old.srt": (b"1\n00:01,0 --> 00:02,0\nGr\xfc\xdfe\n", "not .srt"),
+    "old.srt": (b"1\n00:01,0 --> 00:02,0\nGr\xfc\xdfe\n", "UTF-8"),
     "damaged.zip": (zipped({"a.txt": "text"}).replace(b"PK\x01\x02", b"PK\0\0"), "not .zip"),
     "locked.zip": (locked(zipped({"a.txt": "text"})), "encrypted"),
     "bomb.zip": (zipped({"a.txt": b"a" * 2000}), "more than 1,800"),

@@ -28,7 +28,7 @@ OLD = (
     "Project Gutenberg Etext of Hills\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*\n\n"
     "Béla sat.\n\nEnd of The Project Gutenberg Etext of Hills\n"
 )
-KEPT = "CHAPTER I\r\n\r\nAna sat.\r\n\r\n"
+KEPT = "CHAPTER I\n\nAna sat.\n\n"
 
 
 def test_licenses_of_project_gutenberg_are_left_out(tmp_path, messages):
@@ -37,14 +37,14 @@ def test_licenses_of_project_gutenberg_are_left_out(tmp_path, messages):
     page = write(tmp_path / "page.html", f"<pre>{NEW[1:]}</pre>")
     both = write(tmp_path / "both.txt", NEW + LICENSE + OLD)
     assert read(new) == [KEPT] and read(old) == ["Béla sat.\n\n"]
-    assert read(page) == [KEPT.replace("\r", "")] or read(page) == [KEPT]
+    assert read(page) == [KEPT]
     assert read(both) == [KEPT + "Béla sat.\n\n"]
     assert read(new, separator="\r\n\r\n") == ["CHAPTER I", "Ana sat."]
     assert len(TextFiles([new, old]).read()) == 2
     (line,) = messages()
     assert line.startswith(f"{new} and 1 more: ") and "data.keep_gutenberg" in line
     kept = TextFiles([new], keep_gutenberg=True)
-    assert kept.read().bytes == len((NEW[1:] + LICENSE).encode())
+    assert kept.read().bytes == len((NEW[1:].replace("\r", "") + LICENSE).encode())
     assert messages() == []
     # They are different texts, also where the file is not read.
     hashes = {TextFiles([new], keep_gutenberg=k).fingerprint() for k in (True, False)}
@@ -94,8 +94,7 @@ def test_each_name_is_a_document(tmp_path, messages):
     assert len(TextFiles([path], separator="Dirk").read()) > 20
     verse = write(tmp_path / "verse.txt", tiny_text(5))
     assert len(TextFiles([verse], by_line=True).read()) == 5 and messages() == []
-    hashes = {TextFiles([path], by_line=by_line).fingerprint() for by_line in (None, True, False)}
-    assert len(hashes) == 2
+    assert TextFiles([path], by_line=False).fingerprint() != TextFiles([path]).fingerprint()
 
 
 @pytest.mark.parametrize(

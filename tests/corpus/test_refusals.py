@@ -53,7 +53,7 @@ TEXTS = [
     ("blank.jsonl", "\n\n", "no rows"),
     ("object.json", json.dumps({"data": [1]}, indent=1), "'data'"),
     ("array.json", '[{"text": "a"} 1]', "Expecting ','"),
-    ("dialogues.jsonl", DIALOGUE, "'messages'"),
+    ("dialogues.jsonl", DIALOGUE, "data.source"),
     ("header.csv", "text,n\n", "no rows"),
     ("open.csv", 'text,n\na,1\n"b,2\nc,3\n', "row 2"),
     ("ragged.csv", "text,n\na,1\nb\n", "row 2"),

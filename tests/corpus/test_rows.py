@@ -124,7 +124,7 @@ def test_large_files_do_not_take_memory(tmp_path):
     file = rows.SourceFile(tmp_path / "a.parquet")
     before = pyarrow.total_allocated_bytes()
     highest = 0
-    for count, _ in enumerate(rows.open_texts(file, None)[1]):
+    for count, _ in enumerate(rows.open_texts(file, None)):
         if count % 1000 == 0:
             highest = max(highest, pyarrow.total_allocated_bytes() - before)
     assert count == 199_999 and highest < 5_000_000

@@ -115,6 +115,12 @@ def test_byte_order_mark_is_dropped(tmp_path):
     assert read(write(tmp_path / "a.txt", b"\xef\xbb\xbfhi \xef\xbb\xbf")) == ["hi \ufeff"]
 
 
+@pytest.mark.parametrize("block", [1, 2, 1000])
+def test_every_line_end_becomes_lf(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(rows, "BLOCK_BYTES", block)
+    assert read(write(tmp_path / "a.txt", "ä\r\n\r\nb\rc\nd\r")) == ["ä\n\nb\nc\nd\n"]
+
+
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
 def test_separator_for_any_block_size(tmp_path, monkeypatch, block):
     monkeypatch.setattr(rows, "BLOCK_BYTES", block)

@@ -1,12 +1,16 @@
 """The doctor's rules, on curves made for them, and on the recorded histories of real runs."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from minigpt.insight.doctor import diagnose
+from minigpt.insight.history import read_history
 from minigpt.runs.analysis import TITLES
+from minigpt.runs.run import Run
 from tests.insight.histories import (
     MEASURED,
     UNIGRAM,
@@ -37,6 +41,7 @@ def test_every_verdict_names_figures():
         *diagnose(history(saturating(1.6), analysis={"text": [FINDING]})),
         *diagnose(history(saturating(1.6), analysis={"held_out": OTHER_LANGUAGE})),
         *diagnose(history(saturating(1.6), analysis={"baselines": {"ngram": 1.5}})),
+        *diagnose(history(saturating(1.6), val_loss_before=1.5)),
     ]
     assert {verdict.id for verdict in found} == set(TITLES)
     for verdict in found:
@@ -221,6 +226,21 @@ def test_a_run_that_began_from_another_is_compared_with_one_from_nothing():
     (verdict,) = diagnose(history(saturating(1.6), settings=settings, analysis=analysis))
     assert verdict.id == "below_ngram"
     assert "began from base" in verdict.evidence and "--base none" in verdict.action
+
+
+def test_a_run_that_is_no_better_than_its_base(tmp_path, tiny_run):
+    last = history(saturating(1.6)).best.val_loss
+    assert ids(saturating(1.6), val_loss_before=last + 0.1) == []
+    (verdict,) = diagnose(history(saturating(1.6), val_loss_before=last))
+    assert verdict.id == "no_better" and "--base none" in verdict.action
+    # The record of step 0 is no epoch.
+    before = {"epoch": 0, "step": 0, "train_loss": 9.0, "val_loss": 0.1}
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    lines = run.metrics_file.read_text()
+    run.metrics_file.write_text(json.dumps(before) + "\n" + lines)
+    read = read_history(run)
+    assert read.val_loss_before == 0.1 and len(read.epochs) == len(lines.splitlines())
 
 
 def test_too_small_for_the_text():

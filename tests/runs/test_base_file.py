@@ -14,7 +14,8 @@ from minigpt.runs.layout import bases, matches_checksum
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.writing import write_checksum
-from tests.tiny import tiny_settings
+from tests.cli.running import refused
+from tests.tiny import tiny_settings, tiny_text
 
 OF_THE_PACKAGE = layout.BASES
 TEXT = "Béla sat\n\n on the  Hill; žluť \u2581 \x10 9"
@@ -83,7 +84,7 @@ def test_damage_is_one_line(tiny_run, tmp_path):
     flipped = data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]
     with pytest.raises(UserError, match="damaged: its bytes do not match"):
         damaged(flipped, tmp_path, checked=False)
-    with pytest.raises(UserError, match="is none; should be a portable file that minigpt wrote"):
+    with pytest.raises(UserError, match="is not a portable file that minigpt wrote"):
         damaged(b"GGUF" + bytes(100), tmp_path, checked=False)
     # A checksum says nothing about what the writer wanted.
     for end in (700, 3000, len(data) - 40):
@@ -114,7 +115,7 @@ def test_a_tokenizer_that_a_file_does_not_hold_whole(kind, tiny_run, tmp_path):
 def test_what_is_neither_is_refused_with_what_there_is(own_bases, tmp_path):
     with pytest.raises(UserError, match=r"base \(english\), a run directory or a portable file"):
         run_or_file("engish", "training.init_from")
-    with pytest.raises(UserError, match=r"notes\.gguf: is none"):
+    with pytest.raises(UserError, match=r"notes\.gguf': is not a portable file"):
         (tmp_path / "notes.gguf").write_text("no model")
         run_or_file(tmp_path / "notes.gguf")
 
@@ -138,3 +139,16 @@ def test_the_base_of_the_package(monkeypatch):
     line = "It was a dark night, and 1,000 “men” -- naïve, žluť -- slept.\n"
     np.testing.assert_array_equal(ours.tokenizer.encode(line), engine.tokenizer.encode(line))
     assert bases()["english"].stat().st_size <= 6_000_000
+
+
+def test_a_base_is_evaluated_on_a_text(own_bases, tiny_run, tmp_path):
+    (tmp_path / "book.txt").write_text(tiny_text(40))
+    found = minigpt.evaluate_run("english", [str(tmp_path / "book.txt")])
+    of_run = minigpt.evaluate_run(tiny_run, [str(tmp_path / "book.txt")])
+    # The base has weights in int8.
+    assert found.tokens == of_run.tokens and found.loss == pytest.approx(of_run.loss, rel=0.02)
+    with pytest.raises(UserError, match="needs --text"):
+        minigpt.evaluate_run("english")
+    given = ("export", "english", "--format", "html", "--weights", "int8", "--output", "x")
+    (line,) = refused(*given, cwd=tmp_path)
+    assert line.startswith("minigpt: RUN english: ")

@@ -10,6 +10,7 @@ import pytest
 
 import minigpt
 from minigpt.config import load_config
+from minigpt.config.beginning import why_from_nothing
 from minigpt.config.loading import load_new_config
 from minigpt.corpus.sources import read_text
 from minigpt.errors import UserError
@@ -172,6 +173,14 @@ def test_settings_that_exclude_the_base(override, reason, own_bases, book, tmp_p
         started(book, override, base="english")
 
 
+def test_the_setting_that_was_given_is_named():
+    with_parts = load_config({"model": {"value_residual": True, "convolution": 3}})
+    given = load_config(None, ["model.standard_parts=true"], ["book.txt"])
+    reason = why_from_nothing(given, "english", with_parts)
+    assert reason == 'model.standard_parts = True was given, and the base "english" has False'
+    assert why_from_nothing(given, "english", given) is None
+
+
 def test_no_base_is_installed(book):
     assert started(book).beginning.splitlines()[0] == "Starts from nothing: no base is installed."
     with pytest.raises(UserError, match=r"expected a base \(none is installed\)"):
@@ -192,7 +201,9 @@ def test_a_damaged_base_is_never_replaced_by_nothing(own_bases, book):
     file = bases()["english"]
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     for base in ("english", None):
-        with pytest.raises(UserError, match="damaged: its bytes"):
+        with pytest.raises(
+            UserError, match=r"'english': damaged: its bytes.*install minigpt again"
+        ):
             started(book, base=base)
 
 
