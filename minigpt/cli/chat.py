@@ -62,7 +62,7 @@ def chat(
             if line.startswith("/"):
                 dialogue.obey(line)
                 return
-            seed = given_or_drawn(given.get("seed"), sampling)
+            seed = given_or_drawn(given.get("seed"), sampling, says=False)
             dialogue.answer(line, seed, show=lambda piece: print_text(piece, end=""))
             print()
 
@@ -73,7 +73,7 @@ def chat(
         except KeyboardInterrupt:
             print()
         return
-    seed = given_or_drawn(given.get("seed"), sampling)
+    seed = given_or_drawn(given.get("seed"), sampling, says=False)
     for line in _piped_lines():
         if not line.strip():
             dialogue.messages.clear()
@@ -83,6 +83,9 @@ def chat(
             print_json({"question": line, "answer": text, "seed": seed})
         else:
             print_text(" ".join(text.splitlines()))
+    # After the answers: a refusal is one line.
+    if sampling.temperature > 0 and given.get("seed") is None:
+        print_message(f"seed {seed}")
 
 
 def _piped_lines() -> Iterator[str]:

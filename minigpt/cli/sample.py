@@ -116,8 +116,15 @@ def sample(
             if form and len(found.tokens) == sampling.max_new_tokens:
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
+    def print_seed(seed: int) -> None:
+        # After the texts: a refusal is one line.
+        if draws and given.get("seed") is None:
+            print_message(f"seed {seed}")
+
     def answer(text: str) -> None:
-        print_samples(text, given_or_drawn(given.get("seed"), sampling), 0, num_samples)
+        seed = given_or_drawn(given.get("seed"), sampling, says=False)
+        print_samples(text, seed, 0, num_samples)
+        print_seed(seed)
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
@@ -126,10 +133,11 @@ def sample(
             answer(own)
             prompt_loop("Type a prompt and press Enter.", answer)
         else:
-            seed = given_or_drawn(given.get("seed"), sampling)
+            seed = given_or_drawn(given.get("seed"), sampling, says=False)
             for number, text in enumerate(prompts):
                 printed, total = number * num_samples, len(prompts) * num_samples
                 print_samples(text, seed, printed, total)
+            print_seed(seed)
 
 
 def _form(**given: Any) -> Any:

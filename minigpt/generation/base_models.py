@@ -434,14 +434,15 @@ def as_texts(name: str, value: Any) -> list[str]:
     return texts
 
 
-def given_or_drawn(seed: Any, settings: TextSettings) -> Any:
-    """Returns the seed; for None another one each time, which is logged. It is 0 if nothing is drawn."""
+def given_or_drawn(seed: Any, settings: TextSettings, says: bool = True) -> Any:
+    """Returns the seed; for None another one each time, which `says` logs. It is 0 if nothing is drawn."""
     if seed is not None:
         return seed
     if settings.temperature == 0:
         return 0
     seed = random.randrange(1_000_000)
-    LOGGER.info("seed %d", seed)
+    if says:
+        LOGGER.info("seed %d", seed)
     return seed
 
 
