@@ -22,6 +22,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 FEATURES = [
     "data",
     "datasets",
+    "documents",
     "grammar",
     "huggingface",
     "litert",

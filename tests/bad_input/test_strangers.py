@@ -146,7 +146,7 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
     assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "epochs"])
+@pytest.mark.parametrize("name", ["checkpoints", "snapshots"])
 def test_files_of_another_run_behind_a_link_are_not_changed(name, copied, tmp_path):
     folder = copied.path / name
     mine = shutil.copytree(folder, tmp_path / "mine")

@@ -44,5 +44,5 @@ def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
     (line,) = refused("translate", SPACED, "--text", "a", cwd=tmp_path)
     assert shlex.split(line.split("use: ")[1]) == ["minigpt", "sample", SPACED]
     (line,) = refused("evaluate", f"{SPACED}/model.gguf", cwd=tmp_path)
-    assert "`minigpt sample`" in line
+    assert line.endswith("needs --text")
     assert called("sample", f"{SPACED}/model.gguf", cwd=tmp_path).returncode == 0 and run

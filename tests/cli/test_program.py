@@ -135,7 +135,8 @@ def documented_commands() -> list[str]:
     root = Path(__file__).resolve().parents[2]
     names = ("install", "training", "sampling", "measuring", "sharing", "gpt2-and-qwen3")
     guide = [root / f"docs/{name}.md" for name in names]
-    pages = [root / "README.md", *guide, *(root / "docs/coming-from").glob("*.md")]
+    docs = root / "docs"
+    pages = [root / "README.md", *docs.glob("*.md"), *(docs / "coming-from").glob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", text, re.MULTILINE)
     return sorted(set(found))

@@ -127,7 +127,8 @@ def wait_for_library(process: subprocess.Popen, name: str) -> None:
 def test_interrupted_before_training_leaves_nothing(moment, tmp_path):
     """While it imports a library, or once it has printed that."""
     (tmp_path / "big.txt").write_text(tiny_text(30_000))
-    with started("train", "--text", "big.txt", "--run", "run", cwd=tmp_path) as process:
+    arguments = ("train", "--text", "big.txt", "--base", "none", "--run", "run")
+    with started(*arguments, cwd=tmp_path) as process:
         if moment == "learning the ":
             assert process.stdout is not None
             assert any(line.startswith(moment) for line in process.stdout)
