@@ -84,7 +84,7 @@ def chat(
         else:
             print_text(" ".join(text.splitlines()))
     # After the answers: a refusal is one line.
-    if sampling.temperature > 0 and given.get("seed") is None:
+    if sampling.temperature > 0 and sampling.top_k != 1 and given.get("seed") is None:
         print_message(f"seed {seed}")
 
 

@@ -84,7 +84,7 @@ def sample(
         "sampling": sampling,
         "logits_processor": form,
     }
-    draws = sampling.temperature > 0
+    draws = sampling.temperature > 0 and sampling.top_k != 1
 
     def print_heading(seed: int, number: int, total: int) -> None:
         if total > 1:  # Several samples are numbered and separated.

@@ -29,8 +29,8 @@ _BITS = 2.0
 def base_helps(base: float, size: int) -> bool:
     """Returns whether a text should be learned from a base.
 
-    The base needs 1.6 to 2.3 bits per byte for English, 3.6 to 4.3 for Python, 4.3 to 5.8 for 20 KB of German,
-    French or Spanish. Code of 20 KB is learned better from it; German of 6 and 100 KB is not.
+    The base needs 1.6 to 2.3 bits per byte for English, 3.6 to 4.3 for Python, 4.3 and more for 20 KB of
+    German, French or Spanish. Code of 20 KB is learned better from it; German of 6 and 100 KB is not.
 
     Args:
       base: bits per byte that the base needs for a part of the text, before training.

@@ -438,7 +438,7 @@ def given_or_drawn(seed: Any, settings: TextSettings, says: bool = True) -> Any:
     """Returns the seed; for None another one each time, which `says` logs. It is 0 if nothing is drawn."""
     if seed is not None:
         return seed
-    if settings.temperature == 0:
+    if settings.temperature == 0 or settings.top_k == 1:
         return 0
     seed = random.randrange(1_000_000)
     if says:

@@ -133,8 +133,6 @@ def test_unusual_environment(folder, tmp_path):
 def documented_commands() -> list[str]:
     """The commands in indented blocks of some pages, without the synopsis."""
     root = Path(__file__).resolve().parents[2]
-    names = ("install", "training", "sampling", "measuring", "sharing", "gpt2-and-qwen3")
-    guide = [root / f"docs/{name}.md" for name in names]
     docs = root / "docs"
     pages = [root / "README.md", *docs.glob("*.md"), *(docs / "coming-from").glob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)

@@ -49,7 +49,9 @@ def test_the_export_gives_the_text_of_python(opened, signatures, case):
     assert [text.decode() for text in texts.numpy().reshape(-1)] == expected
 
 
-@pytest.mark.parametrize("settings", [{"seed": 3}, {"stop": ["\n"], "banned_tokens": [1], "seed": 0}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"seed": 3}, {"stop": ["\n"], "banned_tokens": [1], "seed": 0}], ids=str
+)
 def test_the_pieces_of_a_stream_join_to_the_text(opened_without_xla, settings):
     opened = opened_without_xla
     for prompt in PROMPTS:

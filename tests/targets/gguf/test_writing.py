@@ -169,7 +169,6 @@ def test_from_a_checkpoint_as_from_the_model(tiny_run, tmp_path):
     weights = tiny_run.load_model().get_weights()
     write_run_file(tiny_run, tmp_path / "b.gguf", weights=weights)
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
-    assert (tmp_path / "a.gguf").read_bytes() == tiny_run.portable_file.read_bytes()
 
 
 def test_export(tiny_run, tmp_path):
