@@ -334,8 +334,9 @@ class _Choice:
             length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
         tokens_per_step = batch_size * (length or model.max_len)
         in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights
-        epochs = self.setting("training.epochs", 10)
-        per_epoch = max(1, round(min(trained, in_time) / (tokens_per_step * epochs)))
+        steps = min(trained, in_time) / tokens_per_step
+        epochs = self.setting("training.epochs", 10 if steps >= 40 else 5)
+        per_epoch = max(1, round(steps / epochs))
         per_epoch = self.setting("training.steps_per_epoch", per_epoch)
         return {
             "data": {"val_fraction": self.val_fraction},

@@ -119,6 +119,7 @@ class TrainingLoop:
             if training.init_from and not clock.batches and saving.best is None:
                 # The model that training begins from may be better than all that follow.
                 self._evaluate({"loss": None})
+                self._show_samples()
                 saving.save_if_due()
             for epoch in range(saving.epoch, training.epochs):
                 clock.begin_epoch()

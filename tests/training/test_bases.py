@@ -101,10 +101,12 @@ def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_x
     (own_bases / "english.gguf").unlink()
     minigpt.resume(run, ["training.epochs=2"])
     assert [line["epoch"] for line in read_lines(run.metrics_file)] == [0, 1, 2]
+    prompts = len(run.config.sampling.prompts)
+    assert [s["epoch"] for s in read_lines(run.samples_file)[::prompts]] == [0, 1, 2]
 
 
 def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xla, no_export):
-    """It is measured once, and it is the best state if training makes the model worse."""
+    """It is measured and sampled once, and is the best state if training makes the model worse."""
     rate = {"optimizer": "sgd", "learning_rate": 5.0, "early_stopping_patience": 2}
     config = {
         "data": {"source": "files", "paths": [str(book)]},
@@ -127,6 +129,8 @@ def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xl
     run.metrics_file.write_text(json.dumps(before) + "\n")
     minigpt.resume(run, ["training.epochs=9"])
     assert [line["epoch"] for line in read_lines(run.metrics_file)] == [0, 1, 2]
+    prompts = len(run.config.sampling.prompts)
+    assert [s["epoch"] for s in read_lines(run.samples_file)[::prompts]] == [0, 1, 2]
 
 
 def test_the_validation_text_is_not_read_for_the_choice(own_bases, book, tmp_path, monkeypatch):

@@ -7,10 +7,11 @@ function samplesSection(run) {
   const box = make("div", { class: "sample-groups" });
   const state = { mode: null };
   const draw = () => state.mode && box.replaceChildren(...groups.map((group, at) => sampleGroup(group, at, state, run)));
-  const options = epochs.map((epoch) => [epoch, `epoch ${epoch}${epoch === run.best_epoch ? " (best)" : ""}`]);
+  const options = epochs.map((epoch) => [epoch, `${epoch ? `epoch ${epoch}` : "before training"}${epoch === run.best_epoch ? " (best)" : ""}`]);
   const two = make("div", { class: "choosers" });
-  // The newest epoch is the initial choice: it follows training unless the reader chooses another.
-  const first = chooser("epoch-before", "First", options, epochs.at(-2) ?? epochs[0], draw);
+  // The newest epoch is the initial choice: it follows training unless the reader chooses another. It is
+  // compared with the model that training began from, if there is one.
+  const first = chooser("epoch-before", "First", options, epochs[0] === 0 ? 0 : epochs.at(-2) ?? epochs[0], draw);
   const second = chooser("epoch-after", "Second", options, epochs.at(-1), draw);
   state.before = () => Number(first.select.value);
   state.after = () => Number(second.select.value);
@@ -75,5 +76,5 @@ function sampleCard(group, epoch, sample, other, kind, run) {
     const parts = other ? changedParts(other.text, sample.text) : [{ text: sample.text, changed: false }];
     text.append(...parts.map((part) => (part.changed ? make(kind, {}, shownText(part.text)) : shownText(part.text))));
   }
-  return make("div", { class: "sample-card" }, make("h4", {}, `Epoch ${epoch}`, epoch === run.best_epoch && make("span", { class: "faint" }, " best")), text);
+  return make("div", { class: "sample-card" }, make("h4", {}, epoch ? `Epoch ${epoch}` : "Before training", epoch === run.best_epoch && make("span", { class: "faint" }, " best")), text);
 }

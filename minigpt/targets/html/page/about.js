@@ -185,7 +185,7 @@ function samplesParts(facts) {
     if (facts.chat) list.append(make("dt", {}, "Question"), make("dd", { dir: "auto" }, name));
     for (const sample of samples) {
       list.append(
-        make("dt", {}, `Epoch ${sample.epoch}`),
+        make("dt", {}, sample.epoch ? `Epoch ${sample.epoch}` : "Before training"),
         make("dd", { dir: "auto" }, make("span", { class: "prompt" }, facts.chat ? "" : (sample.prompt ?? "")), sample.text),
       );
     }
