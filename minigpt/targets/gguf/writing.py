@@ -110,8 +110,9 @@ def write_portable(
             assert vocabulary is not None
             _write_architecture(writer, architecture, model)
             vocabulary.write(writer, tokenizer)
+        noise = np.random.default_rng(0) if config.training.init_from else None
         for tensor_name, array in _tensors(architecture, model, weights):
-            _add_tensor(writer, tensor_name, array, _TENSOR_TYPES[weights_type])
+            _add_tensor(writer, tensor_name, array, _TENSOR_TYPES[weights_type], noise)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -261,10 +262,21 @@ def _tensors(
 
 
 def _add_tensor(
-    writer: gguf.GGUFWriter, name: str, array: np.ndarray, tensor_type: TensorType
+    writer: gguf.GGUFWriter,
+    name: str,
+    array: np.ndarray,
+    tensor_type: TensorType,
+    noise: np.random.Generator | None,
 ) -> None:
     if array.ndim != 2 or name == "position_embd.weight":
         tensor_type = TensorType.F32
     elif tensor_type == TensorType.Q8_0 and array.shape[1] % _BLOCK:
         tensor_type = TensorType.F16
+    elif tensor_type == TensorType.Q8_0 and noise:
+        # Training began from weights that may be rounded, and changed most by less than half a step of the
+        # scale: rounding to the nearest step would undo that. With noise, a part of them is rounded up.
+        blocks = array.reshape(-1, _BLOCK)
+        steps = np.abs(blocks).max(1, keepdims=True) / 127
+        blocks = blocks + steps * noise.uniform(-0.5, 0.5, blocks.shape)
+        array = blocks.reshape(array.shape).astype(np.float32)
     writer.add_tensor(name, gguf.quants.quantize(array, tensor_type), raw_dtype=tensor_type)

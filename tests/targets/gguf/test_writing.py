@@ -146,6 +146,23 @@ def test_kinds_of_weights(tmp_path):
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.parametrize(("init_from", "kept"), [(None, 0.0), ("english", 1.0)])
+def test_small_changes_of_rounded_weights(init_from, kept, tmp_path):
+    """Int8 keeps, on average, what training changed in weights that were rounded before."""
+    built = build(GPT_SHAPES["gpt2"])
+    positions, table, *others = built.weights
+    # The scale of each row is 1.
+    rounded = np.random.default_rng(0).integers(-120, 120, table.shape).astype(np.float32)
+    rounded[:, 0] = 127
+    changed = rounded + 0.2 * (rounded < 127)
+    built.model.set_weights([positions, changed, *others])
+    config = built.config.with_training(init_from=init_from)
+    path = built._replace(config=config).write(tmp_path / "model.gguf", "int8")
+    found = next(t for t in gguf.GGUFReader(path).tensors if t.name == "token_embd.weight")
+    difference = gguf.quants.dequantize(found.data, found.tensor_type) - rounded
+    assert difference[:, 1:].mean() / 0.2 == pytest.approx(kept, abs=0.1)
+
+
 def test_a_run_ends_with_its_file(tiny_run, opened_without_xla):
     """It has the weights of model.keras and the facts of the best epoch."""
     assert is_current(tiny_run.path)
