@@ -29,9 +29,6 @@ from tests.settings import data_config
 from tests.tiny import tiny_text
 
 SHORT = {"epochs": 1, "steps_per_epoch": 2}
-BASE_LINE = (
-    r'Starts from the base "english": it predicts your text with \d\.\d bits per byte before'
-)
 
 
 @pytest.fixture
