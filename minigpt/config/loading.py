@@ -117,7 +117,7 @@ def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[s
     """Returns overrides as `"SECTION.KEY=VALUE"` strings, with a time limit unless it is None.
 
     Raises:
-      TypeError: they are no sequence of strings, and no dictionary.
+      TypeError: they are neither a sequence of strings nor a dictionary.
     """
     if isinstance(overrides, Mapping):
         values: dict[str, Any] = {}
