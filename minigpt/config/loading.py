@@ -104,7 +104,7 @@ def load_new_config(
     is_given = any(override.startswith("training.init_from") for override in overrides)
     if text and source is None and not is_given:
         overrides = [*overrides, "training.init_from=auto"]
-    if source is None and not text and not (is_given and str(base) != UNSET):
+    if source is None and not text and (not is_given or str(base) in (UNSET, "auto")):
         source = "default"
     config = load_config(source, overrides, text)
     if config.data.source == "stories" and source is None and base not in (None, "auto"):

@@ -187,7 +187,9 @@ def test_no_base_is_installed(book):
 
 def test_who_starts_from_nothing(own_bases, book):
     assert load_new_config("default", (), [str(book)]).training.init_from is None
-    assert load_new_config(None, (), ()).training.init_from is None
+    stories = load_new_config(None, (), ())
+    assert stories.training.init_from is None
+    assert load_new_config(None, (), (), "auto").model == stories.model
     expected = f"{book.stat().st_size} bytes of text: expect parts of words."
     assert started(book, base="none").beginning == expected
     for given in ("none", "english"):

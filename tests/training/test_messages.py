@@ -21,7 +21,7 @@ from minigpt.training import messages
         ("stories", None, 0, ["Train a model of your own text: minigpt train --text book.txt"]),
     ],
 )
-def test_there_is_one_advice_at_most(source, advice, since_best, expected, monkeypatch):
+def test_what_to_do_next(source, advice, since_best, expected, monkeypatch):
     monkeypatch.setattr(messages, "_use", lambda *_: "use")
     monkeypatch.setattr(messages, "_extending", lambda *_: "extend")
     loop = SimpleNamespace(
