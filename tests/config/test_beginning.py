@@ -4,7 +4,7 @@ import pytest
 
 from minigpt.config.beginning import base_helps, settings_for, what_to_expect
 
-# EXPERIMENTS.md, 2026-11-28: bits per byte of the base for 5 KB, 20 KB and 100 KB of a text, before training.
+# EXPERIMENTS.md, 2026-11-28: bits per byte of the base, before training, for 5, 20 and 100 KB of a text.
 HELPED = {
     "novel": (1.88, 1.70, 1.60),
     "reviews": (2.21, 2.06, 2.03),
