@@ -44,8 +44,8 @@ whose type includes none. Training writes every setting to the `config.toml` of 
 A setting that is left out has the default of its section below, with two exceptions. In `[model]`, some
 defaults depend on `model.block`; that section lists them. In all sections, some depend on the text. The
 defaults in the column "stories" suit the bundled stories (`data.source = "stories"`). For any other text,
-minigpt chooses the values marked "chosen" to fit the length of the text and the time limit, prints them and
-records them. Settings that a configuration sets are kept.
+minigpt chooses the values marked "chosen" to fit the length of the text and the time limit, and records
+them. Settings that a configuration sets are kept.
 
 {exceptions}"""
 FILTERS = ", ".join(f"`{s.name}`" for s in DISTRIBUTION if s.name != "repetition_penalty")

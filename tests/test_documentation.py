@@ -154,7 +154,7 @@ def test_the_road_from_a_text_to_the_loss_is_that_of_the_document(tmp_path):
     lines = [lines_of(file)[name] for file, names in rows for name in re.findall(r"`(.*?)`", names)]
     page = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
     stated = int(re.search(r"about ([\d,]+) lines", page)[1].replace(",", ""))
-    assert stated <= 1500 and abs(sum(lines) - stated) < 75, sum(lines)
+    assert stated <= 1550 and abs(sum(lines) - stated) < 25, sum(lines)
 
 
 def test_the_road_from_a_prompt_to_a_text_is_that_of_the_document(tmp_path):

@@ -110,8 +110,8 @@ def sample(
                 print_json(found.as_dict())
             else:
                 print_heading(found.seed, number, total)
-                is_cut = "max_new_tokens" in given or prompt or text != own
-                most = sys.maxsize if is_cut else sampling.max_new_tokens
+                ends_whole = text == own and not prompt and "max_new_tokens" not in given
+                most = sampling.max_new_tokens if ends_whole else sys.maxsize
                 print_text(found.prompt + whole_sentences(found, most))
             if form and len(found.tokens) == sampling.max_new_tokens:
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")

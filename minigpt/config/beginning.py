@@ -17,7 +17,7 @@ OWN_SETTINGS = {
     *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
     "standard_parts",
 }
-# The measurements of the recipe had models of so many weights.
+# The number of weights of the models with which the recipe was measured.
 _WEIGHTS = 5e6
 # Models of more weights, such as GPT-2, are trained with AdamW, for few steps with short sequences, so that
 # two cores complete a useful number of them.
@@ -39,18 +39,15 @@ def base_helps(base: float, size: int) -> bool:
     return base < (3.0 if size < 15_000 else 4.3)
 
 
+_MANNER = "sentences in the manner of your text, not its facts"
 # What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
 # samples in docs/data.md.
 _EXPECTED = [
     (15_000, "English sentences with words of your text", "parts of words"),
     (50_000, "English sentences with names and words of your text", "invented words"),
-    (300_000, "sentences in the manner of your text, not its facts", "invented words"),
-    (
-        1_500_000,
-        "sentences in the manner of your text, not its facts",
-        "words, few whole sentences",
-    ),
-    (math.inf, "sentences in the manner of your text, not its facts", "sentences without sense"),
+    (300_000, _MANNER, "invented words"),
+    (1_500_000, _MANNER, "words, few whole sentences"),
+    (math.inf, _MANNER, "sentences without sense"),
 ]
 # A base that needs fewer bits per byte knows the language of a text.
 _KNOWN = 3.0

@@ -104,7 +104,7 @@ def load_new_config(
     is_given = any(override.startswith("training.init_from") for override in overrides)
     if text and source is None and not is_given:
         overrides = [*overrides, "training.init_from=auto"]
-    if source is None and not text and not (is_given and str(base) != UNSET):
+    if source is None and not text and (not is_given or str(base) in (UNSET, "auto")):
         source = "default"
     config = load_config(source, overrides, text)
     if config.data.source == "stories" and source is None and base not in (None, "auto"):
@@ -117,7 +117,7 @@ def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[s
     """Returns overrides as `"SECTION.KEY=VALUE"` strings, with a time limit unless it is None.
 
     Raises:
-      TypeError: they are no sequence of strings, and no dictionary.
+      TypeError: they are neither a sequence of strings nor a dictionary.
     """
     if isinstance(overrides, Mapping):
         values: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from typing import Any
 # Time, name and text.
 Message = tuple[datetime, str, str]
 SPEAKERS = "speakers"
-# A longer pause begins another conversation, and so do so many messages.
+# A longer pause begins another conversation, and so does the message after this number.
 _PAUSE, _MOST_MESSAGES = timedelta(hours=4), 500
 # "[20.06.19, 15:58:57] Ana: ..." and "20/06/2019, 15:58 - Ana: ...", with marks of direction.
 _HEADER = re.compile(

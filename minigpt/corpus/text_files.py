@@ -183,7 +183,8 @@ class TextFiles:
             try:
                 with rows.SourceFile(path) as file:
                     for part in self._parts(file):
-                        if self._field or not rows.is_dialogue(next(self._dialogues(part), {})):
+                        skips = self._field or rows.is_document(part.path)  # Parsed once, later.
+                        if skips or not rows.is_dialogue(next(self._dialogues(part), {})):
                             return part.path
             except UserError:
                 return path

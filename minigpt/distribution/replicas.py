@@ -38,6 +38,7 @@ class Replicas:
         self._summed = tf.function(self._sum, reduce_retracing=True)
 
     def scope(self) -> AbstractContextManager[Any]:
+        """Returns a context in which variables are created on every replica."""
         return self.strategy.scope()
 
     def per_replica(self, value: Callable[[int], Any]) -> Any:

@@ -247,9 +247,8 @@ class Reporter(Hook):
         verdicts = self._analysis.verdicts or []
         if verdicts:
             self.advice = "".join(v.runnable_action(run.path, self.command) for v in verdicts)
-        return [f"Doctor: {each.title}. {each.evidence}" for each in verdicts] or [
-            "Doctor: no problems found."
-        ]
+        lines = [f"Doctor: {each.title}. {each.evidence}" for each in verdicts]
+        return lines or ["Doctor: no problems found."]
 
     def _measurements(self, is_finished: bool) -> list[Measurement]:
         task, epoch = self.task, self.checkpointing.epoch

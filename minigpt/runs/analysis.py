@@ -139,6 +139,7 @@ class Memorization:
         return self.share - self.held_out_share >= COPIED
 
     def in_words(self) -> str:
+        """Returns a sentence with both shares."""
         return (
             f"{self.share:.1%} of the tokens that the model writes are in passages copied from the "
             f"training text; of held-out text, {self.held_out_share:.1%} is."

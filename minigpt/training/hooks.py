@@ -69,6 +69,7 @@ class Hooks:
 
     @property
     def advice(self) -> str | None:
+        """That of the first hook that has one, "" included."""
         return next((hook.advice for hook in self._hooks if hook.advice is not None), None)
 
     def finished(self, run: Run, state: str) -> list[str]:

@@ -159,7 +159,7 @@ def _learned(run: Run) -> str:
 
 
 def next_commands(loop: TrainingLoop, command: str) -> str:
-    """Returns commands for a finished run, each on a line of its own, to be copied, and one advice."""
+    """Returns commands for a finished run, each on a line of its own, to be copied, and what to do next."""
     path = shlex.quote(str(loop.run.path))
     lines = [_use(loop, command)]
     if loop.run.portable_file.is_file():

@@ -52,8 +52,11 @@ def test_every_state_writes_as_its_file(open_page, gpt, states):
     assert len(set(written)) == 3
     changed = tab.evaluate("() => document.querySelectorAll('#replay ins').length")
     assert changed > 0
+    is_explained = "() => document.querySelector('#replay .legend').checkVisibility()"
+    assert not tab.evaluate(is_explained)
     tab.click("#learned")
     tab.wait_for("() => document.querySelectorAll('.learned [data-step]').length > 5")
+    assert tab.evaluate(is_explained)
     # The first tokens are before the context.
     tab.evaluate("() => [...document.querySelectorAll('.learned [data-step]')].at(-1).focus()")
     token = tab.text(".learned-token")

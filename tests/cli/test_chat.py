@@ -55,6 +55,15 @@ def test_lines_that_are_not_utf_8_are_refused(chat_run):
     assert done.returncode == 2 and line.startswith("minigpt: standard input: ")
 
 
+def test_without_a_seed_answers_differ_and_the_seed_is_said(chat_run):
+    arguments = ("chat", chat_run.path, "--temperature=2", "--max-new-tokens=8")
+    done = [called(*arguments, input="A?\nB?\n") for _ in range(2)]
+    seeds = [re.fullmatch(r"seed (\d+)\n", each.stderr)[1] for each in done]
+    assert done[0].stdout != done[1].stdout and seeds[0] != seeds[1]
+    again = called(*arguments, "--seed", seeds[0], input="A?\nB?\n")
+    assert (again.stdout, again.stderr) == (done[0].stdout, "")
+
+
 def test_json_has_question_answer_and_seed(chat_run, model):
     done = called("chat", chat_run.path, *GREEDY, "--json", "--system", "hi", input="A?\n")
     (answer,) = asked(model, "A?", system="hi")

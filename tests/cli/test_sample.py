@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from minigpt import Run
+from minigpt.generation.base_models import Sample, whole_sentences
 from minigpt.generation.text_models import load
 from tests.cli.running import called
 
@@ -62,6 +63,26 @@ def test_without_a_seed_texts_differ_and_the_seed_is_said(folder):
     assert done[0].stdout != done[1].stdout and seeds[0] != seeds[1]
     again = called(*arguments, "--seed", seeds[1], cwd=folder)
     assert (again.stdout, again.stderr) == (done[1].stdout, "")
+
+
+def test_the_prompt_of_the_run_is_continued_to_the_end_of_a_sentence(tiny_run):
+    sampling = tiny_run.config.sampling
+    prompt, limit = sampling.prompts[0], sampling.max_new_tokens
+    arguments = ("sample", tiny_run.path, "--seed", 0, "--num-samples", 8)
+    lines = called(*arguments, "--json", input="").stdout.splitlines()
+    samples = [Sample(**json.loads(line)) for line in lines]
+    whole = [(prompt + sample.text).strip() for sample in samples]
+    cut = [(prompt + whole_sentences(sample, limit)).strip() for sample in samples]
+    assert cut != whole
+    # Not if the user has given a prompt or a length.
+    for given, expected in (
+        ((), cut),
+        (("--prompt", prompt), whole),
+        (("--max-new-tokens", limit), whole),
+    ):
+        shown = called(*arguments, *given, input="").stdout
+        texts = re.split(r"^--- sample \d of 8, seed \d ---\n", shown, flags=re.M)[1:]
+        assert [text.strip() for text in texts] == expected
 
 
 def test_prompts_from_a_pipe(folder):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from minigpt.config import load_config
-from minigpt.corpus import sources
+from minigpt.corpus import formats, sources
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.start import new_training
 
@@ -58,6 +58,14 @@ def test_a_text_is_read_once_before_the_first_step(name, tmp_path, opens):
     # So does a run that is resumed, which needs the hash.
     reopened = open_corpus(again.config.data, again.config.tokenizer)
     assert reopened.fingerprint == corpus.fingerprint and opens[str(path)] in (5, 6)
+
+
+def test_a_document_is_parsed_once(tmp_path, cache, monkeypatch):
+    path, parsed = tmp_path / "page.html", []
+    path.write_bytes(FILES["book.txt"])
+    monkeypatch.setitem(formats.MARKED, ".html", lambda text: parsed.append(1) or text)
+    new_training(load_config(None, text=[str(path)]), [], tmp_path / "run", None).open_corpus()
+    assert parsed == [1]
 
 
 def test_a_large_text_is_read_again_for_its_documents(tmp_path, opens, monkeypatch):

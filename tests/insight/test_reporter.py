@@ -8,8 +8,9 @@ import shutil
 import pytest
 
 import minigpt
+from minigpt.insight.examination import Reporter
 from minigpt.insight.history import read_history
-from minigpt.runs.analysis import TITLES
+from minigpt.runs.analysis import TITLES, Analysis, Verdict
 from minigpt.runs.run import Run
 from minigpt.training.checkpointing import Checkpointing
 from tests.conftest import tiny_settings
@@ -90,3 +91,16 @@ def test_a_training_on_two_languages_is_not_accused_of_memorizing(
     found = analysis_of(Run(tmp_path / "run"))
     assert [verdict["id"] for verdict in found["verdicts"]][:1] == ["unlike"]
     assert "overfitted" not in {verdict["id"] for verdict in found["verdicts"]}
+
+
+def test_advice_is_what_the_verdicts_say(tiny_run, monkeypatch):
+    monkeypatch.setattr(Reporter, "_report", lambda *_: None)
+    for verdicts, advice in (
+        ([], None),
+        ([Verdict("too_short", "Falling.", "Wait."), Verdict("below_ngram", "1.5.", "")], "Wait."),
+        ([Verdict("below_ngram", "1.5.", "")], ""),
+    ):
+        reporter = Reporter()
+        reporter._reports_end, reporter._analysis = True, Analysis(verdicts=verdicts)
+        assert len(reporter.finished(tiny_run, "finished")) == max(1, len(verdicts))
+        assert reporter.advice == advice

@@ -105,8 +105,16 @@ def test_unset_prompts_are_beginnings_of_the_held_out_text(tmp_path):
     prompts = run.config.sampling.prompts
     assert len(set(prompts)) == 2
     assert all(any(line.startswith(prompt) for line in lines) for prompt in prompts)
-    # Documents that fit into the context are begun.
+    # A run from nothing is not validated before its first step.
+    assert [line["epoch"] for line in records(run.metrics_file)] == [1]
     tokenizer = run.load_tokenizer()
+    # The second line of a paragraph is not a prompt.
+    ids = tokenizer.encode(
+        "\n\n".join(line.strip() + "\nIt never begins here, anyway, at all." for line in lines)
+    )
+    begun = held_out_prompts(ids, tokenizer, 0, count=9)
+    assert len(begun) == 9 and all(prompt.startswith("Number") for prompt in begun)
+    # Documents that fit into the context are begun.
     ids = tokenizer.encode(lines[0].strip())
     ids = np.tile([*ids, tokenizer.end_id], 5)
     begun = held_out_prompts(ids, tokenizer, 0, max_len=len(ids) // 5 + 1)

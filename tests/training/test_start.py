@@ -93,11 +93,22 @@ def test_python_takes_a_text_and_minutes_as_the_command_does(tmp_path):
     expected = complete_settings(load_new_config(None, command, [path]))[0].config
     arguments = {"overrides": given, "minutes": 2}
     for text in (path, Path(path), [path]):
-        assert minigpt.plan(text=text, **arguments).as_dict()["model"]["embed_dim"] == 48
+        plan = minigpt.plan(text=text, **arguments).as_dict()
+        assert (plan["model"]["embed_dim"], plan["training"]["max_minutes"]) == (48, 2)
     begun = new_training(None, as_strings(given, 2), None, None, text=path)
     assert (begun.config, begun.name) == (expected, "book")
     assert new_training({"data": {"source": "files"}}, [], None, None, text=path).name == "run"
     assert as_strings({"training.max_minutes": None}) == ['training.max_minutes="none"']
+
+
+def test_a_text_is_trained_on_from_python(tmp_path, monkeypatch, without_xla, no_export):
+    monkeypatch.chdir(tmp_path)
+    text_of(5_000, tmp_path)
+    sizes = {"model": {"embed_dim": 16, "num_layers": 1, "num_heads": 2}}
+    short = {"training": {"epochs": 1, "steps_per_epoch": 2}}
+    run = minigpt.train(text="book.txt", minutes=2, base="none", overrides=sizes | short)
+    assert run.path.name == "book-1" and Path(run.config.data.paths[0]).name == "book.txt"
+    assert (run.config.training.max_minutes, run.config.model.embed_dim) == (2, 16)
 
 
 def test_a_text_in_place_of_a_configuration(tmp_path):
@@ -106,6 +117,9 @@ def test_a_text_in_place_of_a_configuration(tmp_path):
         minigpt.train(path)
     with pytest.raises(UserError, match=r"resume_from = .* cannot be combined with .*`text`"):
         minigpt.train(text=path, resume_from="runs/a")
+    (tmp_path / "wrong.toml").write_text("Ana sat")
+    with pytest.raises(UserError, match=r"not valid TOML: (?!.*--text)"):
+        minigpt.train(tmp_path / "wrong.toml")
 
 
 def test_a_complete_configuration_reads_no_text(tmp_path):

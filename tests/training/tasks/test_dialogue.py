@@ -9,20 +9,12 @@ import tensorflow as tf
 import minigpt
 from minigpt.runs.run import open_run_corpus
 from minigpt.tokenizers.chat_format import answers
-from tests.conftest import tiny_settings
 from tests.run_files import records
 
 
 @pytest.fixture(autouse=True)
 def uncompiled(without_xla) -> None:
     """Models of 16 numbers."""
-
-
-def chat_settings(file, **sections) -> dict:
-    sections["data"] = {"source": "dialogues"} | sections.get("data", {})
-    sections["tokenizer"] = {"kind": "character", "vocab_size": 64}
-    sections["model"] = {"max_len": 64} | sections.get("model", {})
-    return tiny_settings(file, **sections)
 
 
 def test_the_loss_is_that_of_the_answers_one_dialogue_after_the_other(chat_run):

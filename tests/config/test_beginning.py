@@ -1,0 +1,50 @@
+"""When a base is used, what is said about it, and how training goes on from it."""
+
+import pytest
+
+from minigpt.config.beginning import base_helps, settings_for, what_to_expect
+
+# EXPERIMENTS.md, 2026-11-28: bits per byte of the base, before training, for 5, 20 and 100 KB of a text.
+HELPED = {
+    "novel": (1.88, 1.70, 1.60),
+    "reviews": (2.21, 2.06, 2.03),
+    "verse": (1.63, 1.77, 1.78),
+    "Python": (None, 4.28, 3.55),
+}
+NOT_HELPED = {
+    "German": (4.61, 4.67, 4.76),
+    "German messages": (3.87, 4.63, None),
+    "French messages": (3.82, 4.33, None),
+    "Spanish messages": (4.43, 4.39, None),
+    "table": (5.06, 5.10, 5.15),
+    "chess": (5.99, 5.94, 5.96),
+    "Russian": (16, 15, 15),
+}
+
+
+@pytest.mark.parametrize(("texts", "expected"), [(HELPED, True), (NOT_HELPED, False)])
+def test_the_base_is_used_where_it_was_measured_to_help(texts, expected):
+    for text, measured in texts.items():
+        for bits, size in zip(measured, (5_000, 20_000, 100_000), strict=True):
+            assert bits is None or base_helps(bits, size) == expected, (text, size)
+
+
+def test_what_to_expect_depends_on_the_length_and_on_the_base():
+    sizes = (5_000, 20_000, 100_000, 1_000_000, 5_000_000)
+    for bits, different in ((2.0, 3), (None, 4), (3.5, 1)):
+        said = [what_to_expect(size, bits).partition("expect ")[2] for size in sizes]
+        assert len(set(said)) == different
+    assert len({what_to_expect(5_000, bits) for bits in (2.0, 3.5, None)}) == 3
+    amounts = [what_to_expect(size, None).split(" of text")[0] for size in (950, 60_400, 1_240_000)]
+    assert amounts == ["950 bytes", "60 KB", "1.2 MB"]
+
+
+def test_the_recipe_follows_from_the_distance_of_the_text():
+    """EXPERIMENTS.md, 2026-11-28: the best rates for a base of 5 million weights, and at most 3e-3."""
+    recipes = [settings_for(5e6, 40_000, 256, bits) for bits in (1.5, 2.07, 3.5, 4.1)]
+    rates = [training["learning_rate"] for training, *_ in recipes]
+    assert rates == pytest.approx([6e-4, 1.3e-3, 3e-3, 3e-3], rel=0.05)
+    tokens = [trained for *_, trained in recipes]
+    assert 40_000 < tokens[0] < tokens[1] < tokens[2] == tokens[3]
+    # Larger models have lower rates.
+    assert settings_for(20e6, 40_000, 256, 2.07)[0]["learning_rate"] == pytest.approx(6.4e-4)
