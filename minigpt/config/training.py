@@ -85,7 +85,7 @@ class TrainingConfig(Section):
     """newest checkpoints to keep, in addition to the best by validation loss"""
     keep_snapshots: bool | None = None
     """keep the weights after updates 0, 1, 3, 10, 30, ... as portable files with matrices in int8; if
-    unset, only for models of up to 20 million parameters"""
+    unset, only for models of up to 20 million parameters, and with `init_from` only after update 0"""
     tensorboard: bool = False
     """write losses and histograms of the weights for TensorBoard, which must be installed, into the
     folder tensorboard of the run"""

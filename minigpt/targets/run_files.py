@@ -70,7 +70,11 @@ class BestExport(Hook):
 
 
 class Snapshots(Hook):
-    """Writes portable files with matrices in int8 after updates 0, 1, 3, 10, 30, ..."""
+    """Writes portable files with matrices in int8 after updates 0, 1, 3, 10, 30, ...
+
+    A run that began from another model has that of update 0 only, unless `training.keep_snapshots` is set: the
+    others differ from it by less than rounding.
+    """
 
     name = "a state of training"
     # None if no files are kept.
@@ -93,7 +97,12 @@ class Snapshots(Hook):
     def step_ended(self, logs: dict[str, Any]) -> None:
         loop = self._loop
         # The batches of one update have the same number.
-        if loop and is_snapshot(loop.clock.step) and loop.clock.step not in loop.run.snapshots():
+        if loop is None:
+            return
+        training = loop.training
+        if training.init_from and training.keep_snapshots is None and loop.clock.step:
+            return
+        if is_snapshot(loop.clock.step) and loop.clock.step not in loop.run.snapshots():
             weights = _weights(loop)
             if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
                 return  # The checkpoint reports what is nan or infinite.

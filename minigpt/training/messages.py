@@ -35,6 +35,8 @@ The words in these lines (more of them: docs/words.md):
   perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
   bits per byte    the loss per byte of text, to compare models with different tokens
   [text]           in a sample: the prompt; the model writes what follows"""
+# Parameters of a model whose page has more than 25 MB in float32.
+_LARGE_PAGE = 4_000_000
 
 
 def in_lines(summary: Mapping[str, str]) -> str:
@@ -165,6 +167,8 @@ def next_commands(loop: TrainingLoop, command: str) -> str:
     if loop.run.portable_file.is_file():
         page = shlex.quote(f"{loop.run.path.name}.html")
         export = f"{command} export {path} --format html --output {page}"
+        if loop.model.count_params() > _LARGE_PAGE:
+            export += " --weights int8"
         lines.append(f"Make a web page that contains it: {export}")
     advice, is_best = loop.hooks.advice, not loop.checkpointing.epochs_since_best
     if is_bundled := loop.task.config.data.source == "stories":
