@@ -218,24 +218,20 @@ def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
 
 def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
     """Reads JSON Lines; or an array of objects, or an object that contains one, as a whole."""
-    blocks = checked_blocks(file)
-    first = next(blocks)
-    blocks = itertools.chain([first], blocks)
-    if first.lstrip().startswith(b"["):
-        return iter(json.loads(b"".join(blocks)))
-    texts = filter(bytes.strip, lines(blocks))
-    beginning = list(itertools.islice(texts, 2))
+    texts = filter(bytes.strip, lines(checked_blocks(file)))
+    first, second = next(texts, b""), next(texts, b"")
+    texts = filter(None, itertools.chain([first, second], texts))
     # An object in one line, and another one.
-    is_lines = len(beginning) > 1 and beginning[0].rstrip().endswith(b"}")
+    is_lines = second and re.fullmatch(rb"\s*\{.*\}\s*", first)
     if is_lines or format_of(file.path) != ".json":
-        return map(json.loads, itertools.chain(beginning, texts))
-    return iter(_rows_of(json.loads(b"\n".join([*beginning, *texts])), file))
+        return map(json.loads, texts)
+    return iter(_rows_of(json.loads(b"\n".join(texts)), file))
 
 
 def _rows_of(content: Any, file: File) -> list[Any]:
-    """Returns the rows of an object: a chat, the longest array in it, or the object itself."""
+    """Returns the rows of an array or an object: a chat, its longest array, or the object itself."""
     if not isinstance(content, dict):
-        return [content]
+        return content if isinstance(content, list) else [content]
     if chat := exported(content):
         return chat
     path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
@@ -257,11 +253,8 @@ def _arrays(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, l
 def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
-    # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
-    raw = checked_blocks(file, keeps_ends=True)
-    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(raw))
-    decoded = map(bytes.decode, itertools.chain.from_iterable(parts))
-    text = itertools.dropwhile(lambda line: not line.strip(), decoded)
+    decoded = (f"{line.decode()}\n" for line in lines(checked_blocks(file)))
+    text = itertools.dropwhile(str.isspace, decoded)
     first = next(text, "")
     delimiters = "\t" if format_of(file.path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
@@ -331,11 +324,10 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
 }
 
 
-def checked_blocks(file: File, keeps_ends: bool = False) -> Iterator[bytes]:
+def checked_blocks(file: File) -> Iterator[bytes]:
     """Yields the text of a file in blocks of UTF-8, without a byte order mark.
 
-    Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF, unless the line
-    ends are kept.
+    Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF.
 
     Raises:
       UserError: the file is empty, or it is not text in UTF-8.
@@ -348,7 +340,7 @@ def checked_blocks(file: File, keeps_ends: bool = False) -> Iterator[bytes]:
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "UTF-8"
     decode = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
-    decoder: Any = decode if keeps_ends else io.IncrementalNewlineDecoder(decode, translate=True)
+    decoder = io.IncrementalNewlineDecoder(decode, translate=True)
     for block in itertools.chain([first], source, [b""]):
         try:
             text: str = decoder.decode(block, final=not block)
