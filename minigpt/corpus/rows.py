@@ -6,13 +6,11 @@ a file, decompressed by `blocks`, or from its whole `content`. A file is refused
 
 import codecs
 import csv
-import functools
 import gzip
 import hashlib
 import io
 import itertools
 import json
-import os
 import re
 import reprlib
 import zlib
@@ -37,8 +35,6 @@ TEXT_COLUMN = "text"
 DIALOGUE_COLUMNS = ("messages", "conversations")
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
-# Larger files are not read into memory as a whole.
-_IN_MEMORY = 1 << 26
 # Rows in which a column of texts is looked for.
 _FIRST_ROWS = 100
 # A quote that is never closed should not read a large file into memory.
@@ -69,11 +65,6 @@ class SourceFile(io.FileIO):
         self._hash.update(block)
         return block
 
-    @functools.cached_property
-    def content(self) -> bytes:
-        """All bytes, for a reader that needs them in another order."""
-        return self.read()
-
     def sha256(self) -> str:
         """Returns the SHA-256 of the whole file; reads what has not been read."""
         while self.read(BLOCK_BYTES):
@@ -86,7 +77,7 @@ class Member(io.BytesIO):
 
     def __init__(self, path: Path, content: bytes) -> None:
         super().__init__(content)
-        self.path, self.content, self.notes = path, content, list[str]()
+        self.path, self.notes = path, list[str]()
 
 
 File = SourceFile | Member
@@ -118,7 +109,7 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     Hidden files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = archive(file.content)
+        zipped = archive(file.read())
         names = [name for name in sorted(zipped.namelist()) if name.endswith(suffixes)]
         shown = [n for n in names if not any(p.startswith((".", "__MAC")) for p in n.split("/"))]
         if not shown:
@@ -293,11 +284,10 @@ def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _arrow_file(file: File) -> Any:
-    """Returns a file for pyarrow, which reads it in another order: from memory unless it is large."""
+    """Returns a file for pyarrow, which reads in another order than a `SourceFile` is hashed."""
     import pyarrow
 
-    is_small = isinstance(file, Member) or os.fstat(file.fileno()).st_size <= _IN_MEMORY
-    return pyarrow.BufferReader(file.content) if is_small else pyarrow.OSFile(str(file.path))
+    return pyarrow.PythonFile(file) if isinstance(file, Member) else pyarrow.OSFile(str(file.path))
 
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -361,7 +351,7 @@ def blocks(file: File) -> Iterator[bytes]:
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
     read = iter(lambda: source.read(BLOCK_BYTES), b"")
     try:
-        yield from _zstd_blocks(file) if suffix == ".zst" else read
+        yield from filter(None, _zstd_blocks(file)) if suffix == ".zst" else read
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{file.path}: cannot be read: {reason}") from None
@@ -369,14 +359,12 @@ def blocks(file: File) -> Iterator[bytes]:
 
 def _zstd_blocks(file: File) -> Iterator[bytes]:
     # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
-    frame, compressed = None, b""
+    frame, compressed = zstandard.ZstdDecompressor().decompressobj(), b""
     while compressed or (compressed := file.read(_ZSTD_BYTES)):
-        frame = frame or zstandard.ZstdDecompressor().decompressobj()
-        if block := frame.decompress(compressed):
-            yield block
-        compressed = frame.unused_data if frame.eof else b""
-        frame = None if frame.eof else frame
-    if frame:
+        frame = zstandard.ZstdDecompressor().decompressobj() if frame.eof else frame
+        yield frame.decompress(compressed)
+        compressed = frame.unused_data
+    if not frame.eof:
         raise EOFError("Compressed file ended before the end of its last frame")
 
 
