@@ -39,7 +39,7 @@ _ROWS_AT_ONCE = 256
 _FIRST_ROWS = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
-_NUMBER = re.compile(r"[-+.,\deE]*")
+_NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
 
 
@@ -192,18 +192,15 @@ def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
     if wanted in names or (field and "json" in str(format_of(path))):
         return wanted
 
-    def length(name: str) -> tuple[bool, int]:
-        # All values of CSV are strings, of numbers too.
-        values = [value for row in first if isinstance(value := row.get(name), str)]
-        texts = [value for value in values if not _NUMBER.fullmatch(value)]
-        # Addresses and hashes are long, and have no spaces.
-        return 2 * sum(" " in text for text in texts) > len(texts), sum(map(len, texts))
+    def length(name: str) -> tuple[int, int]:
+        text = "".join(value for row in first if isinstance(value := row.get(name), str))
+        # Addresses and hashes are long, and have no spaces. All values of CSV are strings, of numbers too.
+        return text.count(" "), len(_NUMBER.sub("", text))
 
-    ordered = sorted(names, key=length, reverse=True)
-    if field is None and len(set(map(length, ordered[:2]))) == len(ordered[:2]):
-        return ordered[0]
-    columns = [name for name in names if length(name)[1]] or list(names)
-    shown = ", ".join(map(repr, columns[:20])) + ", ..." * (len(columns) > 20)
+    *_, second, longest = ["", *sorted(names, key=length)]
+    if field is None and length(second) < length(longest):
+        return longest
+    shown = ", ".join(map(repr, [*names][:20])) + ", ..." * (len(names) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
