@@ -8,7 +8,6 @@ the ids. It is the corpus fingerprint that a run records.
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +20,14 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
+from minigpt.corpus.sources import (
+    Source,
+    Text,
+    cache_errors,
+    open_source,
+    read_text,
+    source_name,
+)
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus, without_copies
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
@@ -82,7 +88,7 @@ def open_corpus(
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
-    with _cache_errors():
+    with cache_errors():
         store = _Store(data, tokenizer, existing, text)
         # The hash of the texts of the package is known, and their tokens may be stored.
         is_known = isinstance(store.source, Source) and store.source.sha256
@@ -117,20 +123,11 @@ def reopen_corpus(
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
-    with _cache_errors():
+    with cache_errors():
         store = _Store(data, tokenizer, existing)
         # Runs of earlier versions did not split by bytes.
         store.by_bytes = store.by_bytes and store.folder.name == fingerprint
         return store.open() if store.folder.name == fingerprint else None
-
-
-@contextmanager
-def _cache_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        name = error.filename or cache_folder()
-        raise UserError(f"{name}: {error.strerror or error}") from error
 
 
 class _Store:

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from minigpt.config import load_config
-from minigpt.corpus import sources
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.start import new_training
 
@@ -58,16 +57,3 @@ def test_a_text_is_read_once_before_the_first_step(name, tmp_path, opens):
     # So does a run that is resumed, which needs the hash.
     reopened = open_corpus(again.config.data, again.config.tokenizer)
     assert reopened.fingerprint == corpus.fingerprint and opens[str(path)] in (5, 6)
-
-
-def test_a_large_text_is_read_again_for_its_documents(tmp_path, opens, monkeypatch):
-    path = tmp_path / "book.txt"
-    path.write_bytes(FILES["book.txt"])
-    small = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
-    monkeypatch.setattr(sources, "IN_MEMORY", 1000)
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "other"))
-    opens.clear()
-    large = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
-    assert opens[str(path)] == 2
-    assert large.fingerprint == small.fingerprint
-    assert (large.train.ids == small.train.ids).all() and (large.val.ids == small.val.ids).all()
