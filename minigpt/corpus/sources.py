@@ -145,8 +145,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
         other = files.no_dialogues()
         if not other and not files.problems:
             given = data.model_dump(exclude_unset=True, include=set(DialoguesConfig.model_fields))
-            paths = {name: files.found(getattr(data, name)) for name in ("paths", "val_paths")}
-            data = DialoguesConfig(**given | paths | {"source": "dialogues"})
+            data = DialoguesConfig(**given | {"source": "dialogues"})
     text, name = read_text(data), source_name(data)
     speakers = text.source.speakers if isinstance(text.source, Dialogues) else None
     if data.me and not speakers:

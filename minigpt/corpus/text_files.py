@@ -112,10 +112,6 @@ class TextFiles:
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
 
-    def found(self, paths: Sequence[str]) -> list[str]:
-        """Returns the files that are found by some paths."""
-        return [str(file) for path in paths for file in _find(path, self.suffixes)]
-
     def check_found(self) -> None:
         """Raises a `UserError` with every path that leads to no file, one line each; reads none."""
         if self.problems:
