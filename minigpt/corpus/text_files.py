@@ -78,7 +78,6 @@ class TextFiles:
             raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.replace("\r\n", "\n").encode() if separator else None
         self._field, self._by_line, self._keep_gutenberg = field, by_line, keep_gutenberg
-        self._notes: dict[str, list[Path]] = {}
         self._hashes: dict[Path, str] = {}
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
@@ -102,12 +101,6 @@ class TextFiles:
         is_folder = os.path.isdir(Path(path).expanduser())
         kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
         return f"{path}: no such file or folder{kinds}"
-
-    def log_notes(self) -> None:
-        """Logs how the files were read, such as which columns."""
-        for note, files in self._notes.items():
-            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-            LOGGER.info("%s%s: %s", files[0], more, note)
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
@@ -139,12 +132,14 @@ class TextFiles:
     def pieces(self) -> Iterator[Piece]:
         """Yields the documents, checked to be UTF-8, without byte order marks.
 
+        Messages say at the end how the files were read, such as which columns.
+
         Raises:
           UserError: at the end, with all problems of the files, one line each.
         """
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
-        self._notes = {}
+        notes: dict[str, list[Path]] = {}
         for path, number in zip(self._files, self.path_numbers, strict=True):
             with gathering(problems), rows.SourceFile(path) as file:
                 for part in self._parts(file):
@@ -152,16 +147,18 @@ class TextFiles:
                         self.path_bytes[number] += len(piece.text)
                         yield piece
                     for note in part.notes:
-                        self._notes.setdefault(note, []).append(part.path)
+                        notes.setdefault(note, []).append(part.path)
                 self._hashes[path] = file.sha256()
         if problems:
             # Every file that needs a missing package gives the same line.
             raise UserError(*dict.fromkeys(problems))
+        for note, files in notes.items():
+            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+            LOGGER.info("%s%s: %s", files[0], more, note)
 
     def read(self) -> Documents:
         """Returns the documents in a temporary file; raises UserError as `pieces`, and without text."""
         documents = ingest(self.pieces())
-        self.log_notes()
         if not len(documents):
             names = ", ".join(map(str, self._files))
             raise UserError(f"{names}: only white space; should contain text")

@@ -94,8 +94,6 @@ def open_corpus(
         is_known = isinstance(store.source, Source) and store.source.sha256
         if not (text or store.ids or is_known):
             store.text = read_text(data, store.source)
-        if isinstance(store.source, TextFiles):
-            store.source.log_notes()
         corpus = store.open()
     if text:
         text.documents = None
