@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,8 +38,8 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
-    files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
+    In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, not
+    the copies that the package `datasets` keeps there. Hidden files (their name, or that of a sub-folder, begins with
     a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
     glob must not lead out of the folder before its first wildcard. What is named itself is read.
 
@@ -250,15 +251,9 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        read = [n for n in names if n.endswith(suffixes) and not n.startswith(".")]
-        if "state.json" in names and ".arrow" in suffixes:
-            # Other files of Arrow are copies that `datasets` keeps there.
-            read = [name for name in read if not name.endswith(".arrow")]
-            with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                saved = json.loads(Path(parent, "state.json").read_bytes())["_data_files"]
-                shards = [file["filename"] for file in saved]
-                read += [name for name in shards if Path(name).name == name]
-        files += (Path(parent, name) for name in read)
+        # `datasets` keeps copies beside the files of a data set.
+        shown = (name for name in names if not re.match(r"\.|cache-.*\.arrow$", name))
+        files += (Path(parent, name) for name in shown if name.endswith(suffixes))
     whole = _real(folder)
     return sorted(f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
 
