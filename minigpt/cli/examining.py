@@ -37,7 +37,7 @@ TokensOption = Annotated[
 ]
 
 
-@command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
+@command({"run": "RUN", "text": "--text", "stride": "--stride"})
 def evaluate(
     run: ModelArgument,
     text: TextOption = None,

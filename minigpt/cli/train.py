@@ -18,13 +18,7 @@ from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 from minigpt.runs.layout import check_new_run, check_run, run_name
 
-NEW_RUN = {
-    "config": "--config",
-    "paths": "--text",
-    "text": "--text",
-    "run": "--run",
-    "base": "--base",
-}
+NEW_RUN = {"config": "--config", "text": "--text", "run": "--run", "base": "--base"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
 OVERRIDES = {"overrides": "--set", "changes": "--set"}
 

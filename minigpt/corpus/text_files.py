@@ -21,7 +21,7 @@ from minigpt.corpus import rows
 from minigpt.corpus.chats import whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.recognition import kind_of, without_license
-from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
@@ -54,7 +54,7 @@ class TextFiles:
       path_bytes: bytes of the documents of each path, known after `pieces`.
       problems: those that are known before a file is read, one line each.
     Raises:
-      UserError: `paths` is a single string, or standard input cannot be read.
+      UserError: standard input cannot be read.
     """
 
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
@@ -74,9 +74,6 @@ class TextFiles:
         by_line: bool | None = None,
         keep_gutenberg: bool = False,
     ):
-        if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
-            problem = "should be a list of paths, such as ['book.txt']"
-            raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.replace("\r\n", "\n").encode() if separator else None
         self._field, self._by_line, self._keep_gutenberg = field, by_line, keep_gutenberg
         self._hashes: dict[Path, str] = {}
@@ -89,19 +86,14 @@ class TextFiles:
             for file in found:
                 files.setdefault(_real(file), (file, number))
             if not found:
-                self.problems.append(self._nothing_found(path))
+                is_folder = os.path.isdir(os.path.expanduser(path))
+                kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
+                self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
         # A pipe cannot be read twice, as large texts are.
         others = [file for file, _ in files.values() if not file.is_file()]
         self.problems += [f"{file}: not a regular file" for file in others]
         self._files = [file for file, _ in files.values() if file not in others]
         self.path_numbers = [number for file, number in files.values() if file not in others]
-
-    def _nothing_found(self, path: str) -> str:
-        if not path:
-            return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
-        is_folder = os.path.isdir(Path(path).expanduser())
-        kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
-        return f"{path}: no such file or folder{kinds}"
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
@@ -229,12 +221,11 @@ def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     """Returns the files of a path."""
     if path == STANDARD_INPUT:
         return [standard_input()]
-    expanded = Path(path).expanduser()
-    # Path("") would be the working folder.
-    if path and os.path.exists(expanded):
-        return _below(expanded, suffixes) if expanded.is_dir() else [expanded]
-    base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), expanded.parts))
-    found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
+    name = os.path.expanduser(path)
+    if os.path.exists(name):
+        return _below(Path(name), suffixes) if os.path.isdir(name) else [Path(name)]
+    base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), Path(name).parts))
+    found = map(Path, glob.glob(name, recursive=True))
     # With links in a circle a file has many paths. The longest cannot be opened.
     by_length = sorted(found, key=lambda path: (len(path.parts), path), reverse=True)
     matches = {_real(match): match for match in by_length}
