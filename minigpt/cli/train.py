@@ -124,9 +124,7 @@ def new_settings(
             check_new_run(run)
     if problems:
         # A wrong setting should not hide problems of the paths.
-        with gathering(problems):
-            TextFiles(text).check_found()
-        raise UserError(*problems)
+        raise UserError(*problems, *TextFiles(text).problems)
     return settings
 
 

@@ -20,6 +20,7 @@ from minigpt.config import (
     DatasetsConfig,
     DialoguesConfig,
     FilesConfig,
+    IdsConfig,
     ImdbConfig,
     PairsConfig,
     PythonConfig,
@@ -31,6 +32,7 @@ from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import PIECE_BYTES, Documents, Piece, ingest
 from minigpt.corpus.split import split_corpus, without_copies
 from minigpt.corpus.text_files import PairFiles, TextFiles
+from minigpt.corpus.token_ids import IdFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
@@ -106,7 +108,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     Raises:
       UserError: with all problems of the text, or because it cannot be copied.
     """
-    source = source or open_source(data)
+    source = source or cast(Source | TextFiles, open_source(data))
     LOGGER.info("reading the text")
     with cache_errors():
         cache_folder().mkdir(parents=True, exist_ok=True)
@@ -162,7 +164,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
     return data, text
 
 
-def open_source(data: DataConfig) -> Source | TextFiles:
+def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
     """Returns the source that `data.source` names. The user's own validation text comes first."""
     val_paths = getattr(data, "val_paths", [])
     match data:
@@ -177,6 +179,8 @@ def open_source(data: DataConfig) -> Source | TextFiles:
             return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():
             return PairFiles(data.paths)
+        case IdsConfig():
+            return IdFiles(data.paths)
         case DialoguesConfig():
             return Dialogues(data.paths, val_paths, data.me)
         # The hash of a download is known: an existing token store makes the download unnecessary.

@@ -38,10 +38,10 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, not
-    the copies that the package `datasets` keeps there. Hidden files (their name, or that of a sub-folder, begins with
-    a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
-    glob must not lead out of the folder before its first wildcard. What is named itself is read.
+    In a folder, the files with one of `suffixes` are read; not hidden ones (their name, or that of a
+    sub-folder, begins with a dot), the copies that the package `datasets` keeps in its folders, run
+    directories, and links that lead out of the folder. The matches of a glob must not lead out of the
+    folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -97,11 +97,6 @@ class TextFiles:
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
-
-    def check_found(self) -> None:
-        """Raises a `UserError` with every path that leads to no file, one line each; reads none."""
-        if self.problems:
-            raise UserError(*self.problems)
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.

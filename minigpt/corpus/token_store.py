@@ -29,7 +29,6 @@ from minigpt.corpus.sources import (
     source_name,
 )
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus, without_copies
-from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
@@ -139,8 +138,9 @@ class _Store:
         text: Text | None = None,
     ) -> None:
         self.data, self.config, self.text = data, config, text
-        problems: list[str] = []
-        self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
+        self.source: Any = text.source if text else open_source(data)
+        self.ids = self.source if isinstance(self.source, IdFiles) else None
+        problems = list(getattr(self.source, "problems", []))
         if existing is None:
             with gathering(problems):
                 if isinstance(data, IdsConfig):
@@ -148,11 +148,8 @@ class _Store:
                 existing = given_tokenizer(config)
             if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
-        if problems := problems + (self.ids.problems if self.ids else []):
+        if problems:
             raise UserError(*problems)
-        self.source: Any = self.ids or (text.source if text else open_source(data))
-        if isinstance(self.source, TextFiles):
-            self.source.check_found()
         # These texts keep the split that their published scores are for.
         published = data.source in ("stories", "imdb", "shakespeare", "python")
         bundled = isinstance(data, DialoguesConfig) and not data.paths
