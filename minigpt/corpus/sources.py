@@ -15,19 +15,9 @@ from typing import IO, cast
 
 import zstandard
 
-from minigpt.config import (
-    DataConfig,
-    DatasetsConfig,
-    DialoguesConfig,
-    FilesConfig,
-    IdsConfig,
-    ImdbConfig,
-    PairsConfig,
-    PythonConfig,
-    ShakespeareConfig,
-)
+from minigpt.config import DataConfig, DialoguesConfig, FilesConfig, PairsConfig
+from minigpt.config import data as sections
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
-from minigpt.config.data import StoriesConfig
 from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import PIECE_BYTES, Documents, Piece, ingest
 from minigpt.corpus.split import split_corpus, without_copies
@@ -175,22 +165,22 @@ def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
             return files
-        case DatasetsConfig():
+        case sections.DatasetsConfig():
             return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():
             return PairFiles(data.paths)
-        case IdsConfig():
+        case sections.IdsConfig():
             return IdFiles(data.paths)
         case DialoguesConfig():
             return Dialogues(data.paths, val_paths, data.me)
         # The hash of a download is known: an existing token store makes the download unnecessary.
-        case ImdbConfig():
+        case sections.ImdbConfig():
             return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
-        case ShakespeareConfig():
+        case sections.ShakespeareConfig():
             return Source(lambda: _shakespeare(data), data.sha256)
-        case PythonConfig():
+        case sections.PythonConfig():
             return Source(python_library)
-        case StoriesConfig():
+        case sections.StoriesConfig():
             return Source(lambda: (Piece(s.encode(), True) for s in stories()), FINGERPRINT)
     raise NotImplementedError(f"data.source = {data.source!r}")
 
@@ -250,7 +240,7 @@ def dataset_path(name: str, split: str) -> Path:
     return copy
 
 
-def _shakespeare(data: ShakespeareConfig) -> Iterator[Piece]:
+def _shakespeare(data: sections.ShakespeareConfig) -> Iterator[Piece]:
     return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
 
 

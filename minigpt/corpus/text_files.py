@@ -89,7 +89,7 @@ class TextFiles:
                 is_folder = os.path.isdir(os.path.expanduser(path))
                 kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
                 self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
-        # A pipe cannot be read twice, as large texts are.
+        # The beginning of a pipe could not be read for `no_dialogues`.
         others = [file for file, _ in files.values() if not file.is_file()]
         self.problems += [f"{file}: not a regular file" for file in others]
         self._files = [file for file, _ in files.values() if file not in others]
@@ -200,16 +200,14 @@ class TextFiles:
         if kind == "chat":
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
-        elif kind == "lines":
-            if self._by_line is None:
-                file.notes.append("a list: each line is a document, unless data.by_line = false")
-            yield from (Piece(line, True) for line in rows.lines(blocks))
-        else:
-            if kind == "gutenberg":
-                kept = "data.keep_gutenberg = true keeps it"
-                file.notes.append(f"without the license of Project Gutenberg ({kept})")
-                blocks = iter([without_license(blocks)])
-            yield from _separated(blocks, self._separator)
+            return
+        if kind == "lines" and self._by_line is None:
+            file.notes.append("a list: each line is a document, unless data.by_line = false")
+        if kind == "gutenberg":
+            kept = "data.keep_gutenberg = true keeps it"
+            file.notes.append(f"without the license of Project Gutenberg ({kept})")
+            blocks = iter([without_license(blocks)])
+        yield from _separated(blocks, b"\n" if kind == "lines" else self._separator)
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:

@@ -20,14 +20,7 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.sources import (
-    Source,
-    Text,
-    cache_errors,
-    open_source,
-    read_text,
-    source_name,
-)
+from minigpt.corpus.sources import Source, Text, cache_errors, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus, without_copies
 from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
