@@ -87,17 +87,10 @@ class BaseTextModel(ModelWithTokenizer):
     """A model that continues text; its subclasses compute the tokens."""
 
     def generate(
-        self,
-        prompts: str | Sequence[str] = "",
-        max_new_tokens: int = 40,
-        *,
-        seed: int | Sequence[int] | None = None,
-        num_samples: int = 1,
-        **settings: Any,
+        self, prompts: str | Sequence[str] = "", max_new_tokens: int = 40, **settings: Any
     ) -> list[str]:
         """Returns the continuations of prompts; arguments and exceptions are those of `samples`."""
-        how = {"seed": seed, "num_samples": num_samples, **settings}
-        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **how)]
+        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **settings)]
 
     def samples(
         self,
