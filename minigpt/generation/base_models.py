@@ -166,12 +166,7 @@ class BaseTextModel(ModelWithTokenizer):
         return pieces
 
     def chat(
-        self,
-        messages: str | Messages,
-        max_new_tokens: int | None = None,
-        *,
-        seed: int | None = None,
-        **settings: Any,
+        self, messages: str | Messages, max_new_tokens: int | None = None, **settings: Any
     ) -> str:
         """Answers the last question of a dialogue. Needs a model that was trained on dialogues.
 
@@ -180,11 +175,11 @@ class BaseTextModel(ModelWithTokenizer):
             perhaps a system message, then questions and answers in turn, a question at the end. The oldest
             are left out if they do not fit into the context.
           max_new_tokens: maximum number of tokens of the answer; None: as many as fit.
-          seed, **settings: as for `samples`.
+          **settings: `seed` and the settings, as for `samples`.
         Raises:
           UserError: the model was not trained on dialogues, or the messages or a setting cannot be used.
         """
-        return "".join(self.stream_chat(messages, max_new_tokens, seed=seed, **settings))
+        return "".join(self.stream_chat(messages, max_new_tokens, **settings))
 
     def stream_chat(
         self,
