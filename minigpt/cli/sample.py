@@ -27,13 +27,7 @@ from minigpt.cli.terminal import (
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.base_models import (
-    check_prompt,
-    given_or_drawn,
-    shortened,
-    unknown_tokens_message,
-    whole_sentences,
-)
+from minigpt.generation import base_models
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
@@ -94,8 +88,8 @@ def sample(
 
     def print_samples(text: str, seed: int, printed: int, total: int) -> None:
         if unknown := model.unknown_tokens(text):
-            name = f"{'--prompt' if prompt else 'prompt'} {shortened(text)!r}"
-            print_message(unknown_tokens_message(name, unknown, model.tokenizer))
+            name = f"{'--prompt' if prompt else 'prompt'} {base_models.shortened(text)!r}"
+            print_message(base_models.unknown_tokens_message(name, unknown, model.tokenizer))
         if as_stream:
             for i in range(num_samples):
                 print_heading(seed + i, printed + i + 1, total)
@@ -112,7 +106,7 @@ def sample(
                 print_heading(found.seed, number, total)
                 is_cut = "max_new_tokens" in given or prompt or text != own
                 most = sys.maxsize if is_cut else sampling.max_new_tokens
-                print_text(found.prompt + whole_sentences(found, most))
+                print_text(found.prompt + base_models.whole_sentences(found, most))
             if form and len(found.tokens) == sampling.max_new_tokens:
                 print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
@@ -122,7 +116,7 @@ def sample(
             print_message(f"seed {seed}")
 
     def answer(text: str) -> None:
-        seed = given_or_drawn(given.get("seed"), sampling, says=False)
+        seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
         print_samples(text, seed, 0, num_samples)
         print_seed(seed)
 
@@ -133,7 +127,7 @@ def sample(
             answer(own)
             prompt_loop("Type a prompt and press Enter.", answer)
         else:
-            seed = given_or_drawn(given.get("seed"), sampling, says=False)
+            seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
             for number, text in enumerate(prompts):
                 printed, total = number * num_samples, len(prompts) * num_samples
                 print_samples(text, seed, printed, total)
@@ -173,7 +167,7 @@ def tokenize(
     """Show the tokens of a text: pieces, ids, bytes per token."""
     tokenizer = ModelSource(run).tokenizer
     for line in text or input_lines():
-        check_prompt(line)
+        base_models.check_prompt(line)
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
         size = len(line.encode())

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from minigpt.cli import terminal
 from minigpt.cli.command import (
     JsonOption,
     ModelArgument,
@@ -15,14 +16,6 @@ from minigpt.cli.command import (
     model_source,
     names_of_options,
     with_sampling_options,
-)
-from minigpt.cli.terminal import (
-    input_lines,
-    is_interactive,
-    print_json,
-    print_message,
-    print_text,
-    prompt_loop,
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.generation.base_models import unknown_tokens_message
@@ -50,30 +43,30 @@ def translate(
     """
     source = model_source(run, "encoder_decoder")
     sampling = source.settings(given)
-    interactive = not (text or file) and is_interactive()
+    interactive = not (text or file) and terminal.is_interactive()
     sources = list(text or [])
     if file or not (text or interactive):
-        sources += input_lines(file)
+        sources += terminal.input_lines(file)
     if interactive:
-        print_message(f"Loading {run} ...")
+        terminal.print_message(f"Loading {run} ...")
     model = model_of(source, sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for number, text in enumerate(texts, start=1):
             if unknown := model.unknown_tokens(text):
                 name = f"source {number}"
-                print_message(unknown_tokens_message(name, unknown, model.tokenizer))
+                terminal.print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         translations = model.translate(
             texts, sampling.beams, sampling.length_penalty, given.get("max_new_tokens")
         )
         for text, translation in zip(texts, translations, strict=True):
             if as_json:
-                print_json({"source": text, "translation": translation})
+                terminal.print_json({"source": text, "translation": translation})
             else:
                 # One line per source, whatever characters the model generates.
-                print_text(re.sub(r"[\r\n]+", " ", translation))
+                terminal.print_text(re.sub(r"[\r\n]+", " ", translation))
 
     if interactive:
-        prompt_loop("Type a sentence and press Enter.", lambda line: translate_all([line]))
+        terminal.prompt_loop("Type a sentence and press Enter.", lambda line: translate_all([line]))
     else:
         translate_all(sources)
