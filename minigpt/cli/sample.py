@@ -7,16 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import (
-    JsonOption,
-    ModelArgument,
-    VerboseOption,
-    command,
-    model_of,
-    model_source,
-    names_of_options,
-    with_sampling_options,
-)
+from minigpt.cli import command
 from minigpt.cli.terminal import (
     input_lines,
     is_interactive,
@@ -31,16 +22,16 @@ from minigpt.generation import base_models
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
-OPTION_NAMES = names_of_options(_SETTINGS)
+OPTION_NAMES = command.names_of_options(_SETTINGS)
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
-@command(
+@command.command(
     {"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, **_FORMS, "num_samples": "--num-samples"}
 )
-@with_sampling_options(_SETTINGS, before="num_samples")
+@command.with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
-    run: ModelArgument,
+    run: command.ModelArgument,
     prompt: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Repeatable.")
     ] = None,
@@ -53,8 +44,8 @@ def sample(
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    as_json: command.JsonOption = False,
+    verbose: command.VerboseOption = False,
     **given: Any,
 ) -> None:
     """Continue prompts with a trained model.
@@ -62,7 +53,7 @@ def sample(
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
     one per line. With no input, the first prompt of the run is continued.
     """
-    source = model_source(run, "gpt")
+    source = command.model_source(run, "gpt")
     sampling = source.settings(given)
     if as_stream and as_json:
         raise UserError("--stream: cannot be combined with --json")
@@ -72,7 +63,7 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts(own))
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,
@@ -153,16 +144,16 @@ def _piped_prompts(own: str) -> list[str]:
     return ([] if terminal else input_lines()) or [own]
 
 
-@command({"run": "RUN", "prompt": "--text", "text": "--text"})
+@command.command({"run": "RUN", "prompt": "--text", "text": "--text"})
 def tokenize(
-    run: ModelArgument,
+    run: command.ModelArgument,
     text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT", help="Text to tokenize. Repeatable. Default: lines of standard input."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: command.JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
     tokenizer = ModelSource(run).tokenizer

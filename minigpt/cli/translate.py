@@ -6,42 +6,32 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli import terminal
-from minigpt.cli.command import (
-    JsonOption,
-    ModelArgument,
-    VerboseOption,
-    command,
-    model_of,
-    model_source,
-    names_of_options,
-    with_sampling_options,
-)
+from minigpt.cli import command, terminal
 from minigpt.config.sampling import SETTINGS
 from minigpt.generation.base_models import unknown_tokens_message
 
 _SETTINGS = [s for s in SETTINGS if s.role == "search" or s.name == "max_new_tokens"]
 
 
-@command({"run": "RUN", "text": "--text", **names_of_options(_SETTINGS)})
-@with_sampling_options(_SETTINGS, before="as_json")
+@command.command({"run": "RUN", "text": "--text", **command.names_of_options(_SETTINGS)})
+@command.with_sampling_options(_SETTINGS, before="as_json")
 def translate(
-    run: ModelArgument,
+    run: command.ModelArgument,
     text: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Sentence. Repeatable.")
     ] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of sentences, one per line.")
     ] = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    as_json: command.JsonOption = False,
+    verbose: command.VerboseOption = False,
     **given: Any,
 ) -> None:
     """Translate sentences, one per line.
 
     Without --text and --file, sentences are read from standard input.
     """
-    source = model_source(run, "encoder_decoder")
+    source = command.model_source(run, "encoder_decoder")
     sampling = source.settings(given)
     interactive = not (text or file) and terminal.is_interactive()
     sources = list(text or [])
@@ -49,7 +39,7 @@ def translate(
         sources += terminal.input_lines(file)
     if interactive:
         terminal.print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for number, text in enumerate(texts, start=1):
