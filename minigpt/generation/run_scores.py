@@ -56,7 +56,7 @@ def evaluate_run(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        sampling, translate = opened.config.sampling, Translator.of(model, tokenizer).translate_all
+        sampling, translate = opened.config.sampling, Translator(model, tokenizer).translate_all
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
         how = training.batch_size, translate, sampling.beams, sampling.length_penalty
         return evaluate_pairs(model, tokenizer, pairs, *how)
