@@ -44,18 +44,19 @@ _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
 
 
 # Thresholds: shares of the text, and numbers per million characters.
-MAX_DUPLICATES = MAX_LINE_SHARE = 0.15
+MAX_DUPLICATES = MAX_LINE_SHARE = MAX_COPIED_PARAGRAPHS = 0.15
 MAX_COPIED_PASSAGES = 0.45
 MAX_REPLACEMENT, MAX_MOJIBAKE, MAX_CONTROL = 100.0, 300.0, 300.0
 MAX_HTML = 0.05
 # Fewer may be quoted on purpose, in any text.
 _MIN_COUNT = 10
-# Shorter documents are sentences and headings, which people repeat.
-_MIN_DOCUMENT_BYTES = 40
+# Shorter documents, and shorter paragraphs, are sentences and headings, which people repeat.
+_MIN_DOCUMENT_BYTES = _PARAGRAPH_CHARACTERS = 40
 # A repetition shows only in a text that is longer than a few lines.
 _MIN_BYTES = 1000
 _SHOWN_CHARACTERS = 60
 _PASSAGE_BYTES = 50
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
 # Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None". They count only if
 # they make up a large part of the text.
 _LINE_CHARACTERS, _SHORT_LINE_SHARE = 20, 0.3
@@ -113,6 +114,7 @@ def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
 def check_sample(texts: list[str], repetition: bool = True) -> Iterator[Finding]:
     """Checks documents and parts of documents, with or without looking for repetition."""
     data = "".join(texts).encode()
+    # A repetition shows only in a text that is longer than a few lines.
     if repetition and len(data) >= _MIN_BYTES:
         yield from _check_repetition(texts, data)
     yield from _check_encoding(texts)
@@ -128,6 +130,14 @@ def _check_repetition(texts: list[str], data: bytes) -> Iterator[Finding]:
             "repeated_line",
             f"One line makes up {share:.0%} of the text. It occurs {count:,} times in {sample}: "
             f"{_shown(line)}.",
+        )
+        return
+    share, paragraph = _copied_paragraphs(texts)
+    if share > MAX_COPIED_PARAGRAPHS:
+        yield Finding(
+            "duplicates",
+            f"{share:.0%} of {sample} is in paragraphs that are exact copies of earlier ones, for "
+            f"example {_shown(paragraph)}.",
         )
         return
     share, start = _copied_passages(data)
@@ -163,6 +173,26 @@ def _most_repeated_line(texts: Sequence[str]) -> tuple[str, int, float]:
     )
     taken, line = max(long, default=(0, ""))
     return line, counts[line] if taken else 0, taken / characters
+
+
+def _copied_paragraphs(texts: Sequence[str]) -> tuple[float, str]:
+    """Returns the share of the characters that is in copies of earlier paragraphs, and the first copy.
+
+    Paragraphs are separated by blank lines; short ones do not count as copies.
+    """
+    seen: set[str] = set()
+    characters = copied = 0
+    example = ""
+    for text in texts:
+        for paragraph in map(str.strip, _BLANK_LINES.split(text)):
+            characters += len(paragraph)
+            if len(paragraph) < _PARAGRAPH_CHARACTERS:
+                continue
+            if paragraph in seen:
+                copied += len(paragraph)
+                example = example or paragraph
+            seen.add(paragraph)
+    return copied / max(1, characters), example
 
 
 def _copied_passages(data: bytes) -> tuple[float, int]:

@@ -99,9 +99,9 @@ BAD = {
         documents("\n".join(s + "\nBuy the best umbrellas at example.com" for s in prose(300))),
     ),
     "block": ("repeated_text", documents(BLOCK * 50)),
-    "blocks in documents": ("repeated_text", documents(*[BLOCK] * 5)),
+    "blocks in documents": ("duplicates", documents(*[BLOCK] * 5)),
     "paragraphs twice, far from each other": (
-        "repeated_text",
+        "duplicates",
         documents("\n\n".join(paragraphs(90) + random.Random(0).sample(paragraphs(90), 90))),
     ),
     "few paragraphs, any order": (
