@@ -7,15 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli import command
-from minigpt.cli.terminal import (
-    input_lines,
-    is_interactive,
-    print_json,
-    print_message,
-    print_text,
-    prompt_loop,
-)
+from minigpt.cli import command, terminal
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
 from minigpt.generation import base_models
@@ -58,11 +50,11 @@ def sample(
     if as_stream and as_json:
         raise UserError("--stream: cannot be combined with --json")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
-    interactive = not prompt and is_interactive()
+    interactive = not prompt and terminal.is_interactive()
     own = next(iter(sampling.prompts), "")
     prompts = prompt or ([] if interactive else _piped_prompts(own))
     if interactive:
-        print_message(f"Loading {run} ...")
+        terminal.print_message(f"Loading {run} ...")
     model = command.model_of(source, sampling, verbose)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
@@ -80,31 +72,33 @@ def sample(
     def print_samples(text: str, seed: int, printed: int, total: int) -> None:
         if unknown := model.unknown_tokens(text):
             name = f"{'--prompt' if prompt else 'prompt'} {base_models.shortened(text)!r}"
-            print_message(base_models.unknown_tokens_message(name, unknown, model.tokenizer))
+            terminal.print_message(
+                base_models.unknown_tokens_message(name, unknown, model.tokenizer)
+            )
         if as_stream:
             for i in range(num_samples):
                 print_heading(seed + i, printed + i + 1, total)
-                print_text(text, end="")
+                terminal.print_text(text, end="")
                 for piece in model.stream(text, seed=seed + i, **settings):
-                    print_text(piece, end="")
+                    terminal.print_text(piece, end="")
                 print()
             return
         samples = model.iter_samples(text, seed=seed, num_samples=num_samples, **settings)
         for number, found in enumerate(samples, start=printed + 1):
             if as_json:
-                print_json(found.as_dict())
+                terminal.print_json(found.as_dict())
             else:
                 print_heading(found.seed, number, total)
                 is_cut = "max_new_tokens" in given or prompt or text != own
                 most = sys.maxsize if is_cut else sampling.max_new_tokens
-                print_text(found.prompt + base_models.whole_sentences(found, most))
+                terminal.print_text(found.prompt + base_models.whole_sentences(found, most))
             if form and len(found.tokens) == sampling.max_new_tokens:
-                print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
+                terminal.print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def print_seed(seed: int) -> None:
         # After the texts: a refusal is one line.
         if draws and given.get("seed") is None:
-            print_message(f"seed {seed}")
+            terminal.print_message(f"seed {seed}")
 
     def answer(text: str) -> None:
         seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
@@ -116,7 +110,7 @@ def sample(
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         if interactive:
             answer(own)
-            prompt_loop("Type a prompt and press Enter.", answer)
+            terminal.prompt_loop("Type a prompt and press Enter.", answer)
         else:
             seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
             for number, text in enumerate(prompts):
@@ -133,15 +127,15 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        source = value if kind == "regex" else "\n".join(input_lines(value, _FORMS[kind]))
+        source = value if kind == "regex" else "\n".join(terminal.input_lines(value, _FORMS[kind]))
         return Grammar(kind, source, value)
     return None
 
 
 def _piped_prompts(own: str) -> list[str]:
     """Returns the lines of standard input; the prompt `own` if it is empty, closed or a terminal."""
-    terminal = sys.stdin is not None and sys.stdin.isatty()
-    return ([] if terminal else input_lines()) or [own]
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    return ([] if is_terminal else terminal.input_lines()) or [own]
 
 
 @command.command({"run": "RUN", "prompt": "--text", "text": "--text"})
@@ -157,15 +151,15 @@ def tokenize(
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
     tokenizer = ModelSource(run).tokenizer
-    for line in text or input_lines():
+    for line in text or terminal.input_lines():
         base_models.check_prompt(line)
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
         size = len(line.encode())
         if as_json:
-            print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
+            terminal.print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
             continue
-        print_text("|".join(pieces))
+        terminal.print_text("|".join(pieces))
         print(" ".join(map(str, ids)))
         ratio = f", {size / len(ids):.2f} bytes per token" if ids else ""
         print(f"{len(ids)} tokens, {size} bytes{ratio}")
