@@ -177,7 +177,8 @@ def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
         case sections.ImdbConfig():
             return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
         case sections.ShakespeareConfig():
-            return Source(lambda: _shakespeare(data), data.sha256)
+            url, sha256 = data.url, data.sha256
+            return Source(lambda: text_files([download(url, sha256)], data).pieces(), sha256)
         case sections.PythonConfig():
             return Source(python_library)
         case sections.StoriesConfig():
@@ -238,10 +239,6 @@ def dataset_path(name: str, split: str) -> Path:
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise UserError(f"{setting}: {(str(error) or repr(error)).splitlines()[0]}") from None
     return copy
-
-
-def _shakespeare(data: sections.ShakespeareConfig) -> Iterator[Piece]:
-    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
 
 
 def python_library() -> Iterator[Piece]:

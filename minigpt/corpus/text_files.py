@@ -231,7 +231,8 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """Returns the files below a folder that are read. Links to folders are not followed."""
     files: list[Path] = []
     for parent, folders, names in os.walk(folder):
-        if _is_run(Path(parent)) and Path(parent) != folder:
+        # A run's JSON Lines are metrics and samples.
+        if {"config.toml", "metrics.jsonl"} <= {*names} and Path(parent) != folder:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -240,11 +241,6 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
         files += (Path(parent, name) for name in shown if name.endswith(suffixes))
     whole = _real(folder)
     return sorted(f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
-
-
-def _is_run(folder: Path) -> bool:
-    # Its JSON Lines are metrics and samples.
-    return (folder / "config.toml").is_file() and (folder / "metrics.jsonl").is_file()
 
 
 @functools.cache

@@ -216,9 +216,8 @@ class _Store:
             if getattr(self.data, "weights", None):
                 numbers = path_numbers(parts[0], path_bytes)
                 of_paths = np.bincount(numbers, minlength=len(path_bytes))
-                meta["text_documents"] = of_paths[
-                    len(getattr(self.data, "val_paths", [])) :
-                ].tolist()
+                own = len(getattr(self.data, "val_paths", []))
+                meta["text_documents"] = of_paths[own:].tolist()
             size = documents.bytes
         if folder.exists():
             LOGGER.warning("%s was damaged and is rewritten", folder)

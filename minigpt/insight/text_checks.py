@@ -114,7 +114,6 @@ def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
 def check_sample(texts: list[str], repetition: bool = True) -> Iterator[Finding]:
     """Checks documents and parts of documents, with or without looking for repetition."""
     data = "".join(texts).encode()
-    # A repetition shows only in a text that is longer than a few lines.
     if repetition and len(data) >= _MIN_BYTES:
         yield from _check_repetition(texts, data)
     yield from _check_encoding(texts)
