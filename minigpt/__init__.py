@@ -21,10 +21,12 @@ it in TensorFlow, with `model`, `latents(ids)` and `evaluate(texts)`.
 
 import importlib
 import os
+import re
 import sys
 import threading
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from minigpt.environment import NEEDS_TENSORFLOW, check_keras_backend, hide_tensorflow_log
@@ -40,54 +42,13 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 # Keras ignores an empty value too.
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
-# Importing TensorFlow takes seconds, so a module is imported when its name is first used.
-# `__init__.pyi` has the same names for type checkers.
-_WITHOUT_KERAS = {
-    "Config": "minigpt.config",
-    "load_config": "minigpt.config",
-    "UserError": "minigpt.errors",
-    "measure_memorization": "minigpt.insight.memorization",
-    "write_report": "minigpt.insight.report.report",
-    "RunSummary": "minigpt.insight.run_list",
-    "list_runs": "minigpt.insight.run_list",
-    "sweep": "minigpt.insight.sweep",
-    "InlinePage": "minigpt.pages.notebook",
-    "Memorization": "minigpt.runs.analysis",
-    "Verdict": "minigpt.runs.analysis",
-    "Run": "minigpt.runs.run",
-    "PortableTextModel": "minigpt.targets.gguf.text_model",
-    "PortableTranslationModel": "minigpt.targets.gguf.text_model",
-    "load_portable": "minigpt.targets.gguf.text_model",
-    "open_model": "minigpt.targets.open_model",
-    "Tokenizer": "minigpt.tokenizers.base",
-    "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
-    "CharacterTokenizer": "minigpt.tokenizers.character",
-    "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
-    "WordTokenizer": "minigpt.tokenizers.word",
-}
-_WITH_KERAS = {
-    "export_run": "minigpt.app",
-    "resume": "minigpt.app",
-    "train": "minigpt.app",
-    "verify": "minigpt.app",
-    "Evaluation": "minigpt.evaluation.scores",
-    "PairEvaluation": "minigpt.evaluation.scores",
-    "evaluate_run": "minigpt.generation.run_scores",
-    "TextModel": "minigpt.generation.text_models",
-    "TranslationModel": "minigpt.generation.text_models",
-    "load": "minigpt.generation.text_models",
-    "examine": "minigpt.insight.examination",
-    "Plan": "minigpt.insight.plan",
-    "plan": "minigpt.insight.plan",
-    "TokenAndPositionEmbedding": "minigpt.layers",
-    "TransformerBlock": "minigpt.layers",
-    "GPT": "minigpt.models",
-    "EncoderDecoder": "minigpt.models",
-    "import_run": "minigpt.targets.huggingface.folders",
-    "TextGenerator": "minigpt.training.samples",
-    "config_for_text": "minigpt.training.start",
-}
-_MODULES = _WITHOUT_KERAS | _WITH_KERAS
+# Importing TensorFlow takes seconds, so a module is imported when its name is first used. The stub for type
+# checkers says which module has which name.
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_MODULES = {name: module for module, name in re.findall(r"from ([\w.]+) import (\w+)", _STUB)}
+# These import Keras.
+_KERAS = "app evaluation generation insight.examination insight.plan layers models training"
+_WITH_KERAS = tuple(f"minigpt.{name}" for name in (*_KERAS.split(), "targets.huggingface"))
 _lock = threading.RLock()
 
 __all__ = sorted(_MODULES)
@@ -98,7 +59,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'minigpt' has no attribute {name!r}")
     # Another thread should not see a half-imported Keras.
     with _lock:
-        if name in _WITH_KERAS:
+        if _MODULES[name].startswith(_WITH_KERAS):
             if find_spec("keras") is None:
                 raise ModuleNotFoundError(f"minigpt.{name}: {NEEDS_TENSORFLOW}", name="keras")
             check_keras_backend()

@@ -240,7 +240,7 @@ CALLS: list[tuple[str, Callable[[Given], Any]]] = [
     ("`text`", lambda g: load_config(text="book.txt")),
     ("`overrides`", lambda g: load_config(None, "training.epochs=1")),
     ("`overrides`", lambda g: load_config(None, [5])),
-    ("paths = 5", lambda g: minigpt.evaluate_run(g.tiny, 5)),
+    ("`paths`", lambda g: minigpt.evaluate_run(g.tiny, 5)),
     ("`tokens`", lambda g: minigpt.measure_memorization(g.tiny, tokens=-1)),
     ("`text`", lambda g: [lambda m=m: m.unknown_tokens(5) for m in g.texts]),
     ("`prompt`", lambda g: [lambda m=m: m.stream(5) for m in g.texts]),

@@ -6,16 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import (
-    JsonOption,
-    ModelArgument,
-    VerboseOption,
-    command,
-    model_of,
-    model_source,
-    names_of_options,
-    with_sampling_options,
-)
+from minigpt.cli import command
 from minigpt.cli.terminal import is_interactive, print_json, print_message, print_text, prompt_loop
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
@@ -28,15 +19,15 @@ HINT = (
 )
 
 
-@command({"run": "RUN", "system": "--system", **names_of_options(_SETTINGS)})
-@with_sampling_options(_SETTINGS, before="as_json")
+@command.command({"run": "RUN", "system": "--system", **command.names_of_options(_SETTINGS)})
+@command.with_sampling_options(_SETTINGS, before="as_json")
 def chat(
-    run: ModelArgument,
+    run: command.ModelArgument,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A message before the first question.")
     ] = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    as_json: command.JsonOption = False,
+    verbose: command.VerboseOption = False,
     **given: Any,
 ) -> None:
     """Chat with a model that was trained on dialogues.
@@ -44,13 +35,13 @@ def chat(
     From a pipe, each line is a question of one dialogue, and the answer is printed in one line. An empty
     line begins another dialogue.
     """
-    source = model_source(run, "gpt")
+    source = command.model_source(run, "gpt")
     sampling = source.settings(given)
     settings = {"max_new_tokens": given.get("max_new_tokens"), "sampling": sampling}
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose)
     dialogue = _Dialogue(model, system, settings)
     if model.tokenizer.chat is None:
         model.chat("")  # Raises a `UserError`.

@@ -6,14 +6,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import (
-    JsonOption,
-    ModelArgument,
-    RunArgument,
-    TextOption,
-    command,
-    given_path,
-)
+from minigpt.cli import command
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
@@ -37,10 +30,10 @@ TokensOption = Annotated[
 ]
 
 
-@command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
+@command.command({"run": "RUN", "text": "--text", "stride": "--stride"})
 def evaluate(
-    run: ModelArgument,
-    text: TextOption = None,
+    run: command.ModelArgument,
+    text: command.TextOption = None,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -50,7 +43,7 @@ def evaluate(
             "adjacent.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: command.JsonOption = False,
 ) -> None:
     """Score a model on its validation text, or on other text.
 
@@ -74,9 +67,9 @@ def evaluate(
     print(line)
 
 
-@command({"run": "RUN"})
+@command.command({"run": "RUN"})
 def doctor(
-    run: RunArgument,
+    run: command.RunArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Examine a run: what is wrong with it, and what to do."""
@@ -95,12 +88,12 @@ def doctor(
     print_text("\n".join(figures(read_history(minigpt.Run(run)))))
 
 
-@command({"run": "RUN", "state": "--state"})
+@command.command({"run": "RUN", "state": "--state"})
 def memorized(
-    run: RunArgument,
+    run: command.RunArgument,
     state: StateOption = "best",
     tokens: TokensOption = 12_800,
-    as_json: JsonOption = False,
+    as_json: command.JsonOption = False,
 ) -> None:
     """Measure how much of a model's samples is copied verbatim from its training text."""
     found = minigpt.measure_memorization(minigpt.Run(run), state, tokens=tokens)
@@ -113,12 +106,12 @@ def memorized(
         print_text(f"{TITLES['memorized'] if found.has_memorized else under}.")
 
 
-@command({"run": "RUN", "output": "--output"})
+@command.command({"run": "RUN", "output": "--output"})
 def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...", parser=given_path, help="Run directory; several are compared."
+            metavar="RUN...", parser=command.given_path, help="Run directory; several are compared."
         ),
     ],
     output: Annotated[

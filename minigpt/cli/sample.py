@@ -7,46 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import (
-    JsonOption,
-    ModelArgument,
-    VerboseOption,
-    command,
-    model_of,
-    model_source,
-    names_of_options,
-    with_sampling_options,
-)
-from minigpt.cli.terminal import (
-    input_lines,
-    is_interactive,
-    print_json,
-    print_message,
-    print_text,
-    prompt_loop,
-)
+from minigpt.cli import command, terminal
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
-from minigpt.generation.base_models import (
-    check_prompt,
-    given_or_drawn,
-    shortened,
-    unknown_tokens_message,
-    whole_sentences,
-)
+from minigpt.generation import base_models
 from minigpt.targets.open_model import ModelSource
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role not in ("training", "search")]
-OPTION_NAMES = names_of_options(_SETTINGS)
+OPTION_NAMES = command.names_of_options(_SETTINGS)
 _FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
-@command(
+@command.command(
     {"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, **_FORMS, "num_samples": "--num-samples"}
 )
-@with_sampling_options(_SETTINGS, before="num_samples")
+@command.with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
-    run: ModelArgument,
+    run: command.ModelArgument,
     prompt: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Repeatable.")
     ] = None,
@@ -59,8 +36,8 @@ def sample(
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    as_json: command.JsonOption = False,
+    verbose: command.VerboseOption = False,
     **given: Any,
 ) -> None:
     """Continue prompts with a trained model.
@@ -68,17 +45,17 @@ def sample(
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
     one per line. With no input, the first prompt of the run is continued.
     """
-    source = model_source(run, "gpt")
+    source = command.model_source(run, "gpt")
     sampling = source.settings(given)
     if as_stream and as_json:
         raise UserError("--stream: cannot be combined with --json")
     form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
-    interactive = not prompt and is_interactive()
+    interactive = not prompt and terminal.is_interactive()
     own = next(iter(sampling.prompts), "")
     prompts = prompt or ([] if interactive else _piped_prompts(own))
     if interactive:
-        print_message(f"Loading {run} ...")
-    model = model_of(source, sampling, verbose)
+        terminal.print_message(f"Loading {run} ...")
+    model = command.model_of(source, sampling, verbose)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,
@@ -94,35 +71,37 @@ def sample(
 
     def print_samples(text: str, seed: int, printed: int, total: int) -> None:
         if unknown := model.unknown_tokens(text):
-            name = f"{'--prompt' if prompt else 'prompt'} {shortened(text)!r}"
-            print_message(unknown_tokens_message(name, unknown, model.tokenizer))
+            name = f"{'--prompt' if prompt else 'prompt'} {base_models.shortened(text)!r}"
+            terminal.print_message(
+                base_models.unknown_tokens_message(name, unknown, model.tokenizer)
+            )
         if as_stream:
             for i in range(num_samples):
                 print_heading(seed + i, printed + i + 1, total)
-                print_text(text, end="")
+                terminal.print_text(text, end="")
                 for piece in model.stream(text, seed=seed + i, **settings):
-                    print_text(piece, end="")
+                    terminal.print_text(piece, end="")
                 print()
             return
         samples = model.iter_samples(text, seed=seed, num_samples=num_samples, **settings)
         for number, found in enumerate(samples, start=printed + 1):
             if as_json:
-                print_json(found.as_dict())
+                terminal.print_json(found.as_dict())
             else:
                 print_heading(found.seed, number, total)
                 ends_whole = text == own and not prompt and "max_new_tokens" not in given
                 most = sampling.max_new_tokens if ends_whole else sys.maxsize
-                print_text(found.prompt + whole_sentences(found, most))
+                terminal.print_text(found.prompt + base_models.whole_sentences(found, most))
             if form and len(found.tokens) == sampling.max_new_tokens:
-                print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
+                terminal.print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def print_seed(seed: int) -> None:
         # After the texts: a refusal is one line.
         if draws and given.get("seed") is None:
-            print_message(f"seed {seed}")
+            terminal.print_message(f"seed {seed}")
 
     def answer(text: str) -> None:
-        seed = given_or_drawn(given.get("seed"), sampling, says=False)
+        seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
         print_samples(text, seed, 0, num_samples)
         print_seed(seed)
 
@@ -131,9 +110,9 @@ def sample(
         warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         if interactive:
             answer(own)
-            prompt_loop("Type a prompt and press Enter.", answer)
+            terminal.prompt_loop("Type a prompt and press Enter.", answer)
         else:
-            seed = given_or_drawn(given.get("seed"), sampling, says=False)
+            seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
             for number, text in enumerate(prompts):
                 printed, total = number * num_samples, len(prompts) * num_samples
                 print_samples(text, seed, printed, total)
@@ -148,39 +127,39 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        source = value if kind == "regex" else "\n".join(input_lines(value, _FORMS[kind]))
+        source = value if kind == "regex" else "\n".join(terminal.input_lines(value, _FORMS[kind]))
         return Grammar(kind, source, value)
     return None
 
 
 def _piped_prompts(own: str) -> list[str]:
     """Returns the lines of standard input; the prompt `own` if it is empty, closed or a terminal."""
-    terminal = sys.stdin is not None and sys.stdin.isatty()
-    return ([] if terminal else input_lines()) or [own]
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    return ([] if is_terminal else terminal.input_lines()) or [own]
 
 
-@command({"run": "RUN", "prompt": "--text", "text": "--text"})
+@command.command({"run": "RUN", "prompt": "--text", "text": "--text"})
 def tokenize(
-    run: ModelArgument,
+    run: command.ModelArgument,
     text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT", help="Text to tokenize. Repeatable. Default: lines of standard input."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: command.JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
     tokenizer = ModelSource(run).tokenizer
-    for line in text or input_lines():
-        check_prompt(line)
+    for line in text or terminal.input_lines():
+        base_models.check_prompt(line)
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
         size = len(line.encode())
         if as_json:
-            print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
+            terminal.print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
             continue
-        print_text("|".join(pieces))
+        terminal.print_text("|".join(pieces))
         print(" ".join(map(str, ids)))
         ratio = f", {size / len(ids):.2f} bytes per token" if ids else ""
         print(f"{len(ids)} tokens, {size} bytes{ratio}")

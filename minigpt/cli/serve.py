@@ -87,13 +87,12 @@ def serve(
     sampling = source.settings({}, engine_only=True)
     with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
         file = source.portable_file(Path(folder))
-        limits = max_prompt_tokens, max_tokens
-        model = ServedModel(file, name or _name(run), sampling, *limits)
+        model = ServedModel(file, name or _name(run), sampling, max_prompt_tokens, max_tokens)
         engines = threads or min(available_cores(), 4)
         scheduler = Scheduler(file, engines, slots, max_prompt_tokens + max_tokens, queue)
         page = ServedPage(file, None if source.is_file else run, Path(folder))
         application = build_application(Server(model, scheduler, page), hosts or None, api_key)
-        url = _url(host, listening.getsockname()[1])
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         run_server(
             application,
             listening,
@@ -107,7 +106,3 @@ def _name(run: Path) -> str:
     if is_portable(path):
         return path.parent.name if path.name == "model.gguf" else path.stem
     return path.name
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

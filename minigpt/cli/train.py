@@ -18,13 +18,7 @@ from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 from minigpt.runs.layout import check_new_run, check_run, run_name
 
-NEW_RUN = {
-    "config": "--config",
-    "paths": "--text",
-    "text": "--text",
-    "run": "--run",
-    "base": "--base",
-}
+NEW_RUN = {"config": "--config", "text": "--text", "run": "--run", "base": "--base"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
 OVERRIDES = {"overrides": "--set", "changes": "--set"}
 
@@ -130,9 +124,7 @@ def new_settings(
             check_new_run(run)
     if problems:
         # A wrong setting should not hide problems of the paths.
-        with gathering(problems):
-            TextFiles(text).check_found()
-        raise UserError(*problems)
+        raise UserError(*problems, *TextFiles(text).problems)
     return settings
 
 

@@ -149,9 +149,6 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         return "", {}
     if isinstance(source, Mapping):
         return "", source
-    if not isinstance(source, str | Path):
-        message = "should be a path, the name of a shipped configuration, or a dictionary"
-        raise UserError(ArgumentProblem("config", source, message))
     path = shipped_configs().get(str(source), Path(source))
     try:
         return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))

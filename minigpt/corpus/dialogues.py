@@ -51,7 +51,7 @@ class Dialogues(TextFiles):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        s for s in TextFiles.suffixes if not s.startswith((".txt", ".md", *FORMATS, *MARKED))
+        s for s in TextFiles.suffixes if not s.startswith((".md", *FORMATS, *MARKED))
     )
 
     def __init__(

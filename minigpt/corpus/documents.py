@@ -5,10 +5,10 @@ import mmap
 import re
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,32 +99,23 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
       pieces: the documents in order; together valid UTF-8.
       folder: where to create the file; the system's temporary folder if None.
     """
+    spans, digests = array("q"), bytearray()
+    start, blank, digest = 0, True, hashlib.blake2b(digest_size=16)
     with tempfile.TemporaryFile(dir=folder) as file:
-        spans, digests = collect(pieces, file.write)
+        for piece, ends_document in pieces:
+            file.write(piece)
+            digest.update(piece)
+            blank = blank and (not piece or piece.isspace())
+            if ends_document:
+                if not blank:
+                    spans.extend((start, file.tell()))
+                    digests += digest.digest()
+                start, blank, digest = file.tell(), True, hashlib.blake2b(digest_size=16)
         file.flush()
         size = file.tell()
         text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else bytearray()
-    return Documents(text, spans, digests)
-
-
-def collect(
-    pieces: Iterable[Piece], write: Callable[[bytes], Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Calls `write` with the text of each piece; returns the spans and digests of `Documents`."""
-    spans, digests = array("q"), bytearray()
-    start = end = 0
-    blank, digest = True, hashlib.blake2b(digest_size=16)
-    for text, ends_document in pieces:
-        write(text)
-        digest.update(text)
-        end += len(text)
-        blank = blank and (not text or text.isspace())
-        if ends_document:
-            if not blank:
-                spans.extend((start, end))
-                digests += digest.digest()
-            start, blank, digest = end, True, hashlib.blake2b(digest_size=16)
-    return np.frombuffer(spans, np.int64).reshape(-1, 2), np.frombuffer(digests, "S16")
+    places = np.frombuffer(spans, np.int64).reshape(-1, 2)
+    return Documents(text, places, np.frombuffer(digests, "S16"))
 
 
 def format_size(n_bytes: int) -> str:

@@ -6,13 +6,11 @@ a file, decompressed by `blocks`, or from its whole `content`. A file is refused
 
 import codecs
 import csv
-import functools
 import gzip
 import hashlib
 import io
 import itertools
 import json
-import os
 import re
 import reprlib
 import zlib
@@ -37,13 +35,11 @@ TEXT_COLUMN = "text"
 DIALOGUE_COLUMNS = ("messages", "conversations")
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
-# Larger files are not read into memory as a whole.
-_IN_MEMORY = 1 << 26
 # Rows in which a column of texts is looked for.
 _FIRST_ROWS = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
-_NUMBER = re.compile(r"[-+.,\deE]*")
+_NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
 
 
@@ -69,11 +65,6 @@ class SourceFile(io.FileIO):
         self._hash.update(block)
         return block
 
-    @functools.cached_property
-    def content(self) -> bytes:
-        """All bytes, for a reader that needs them in another order."""
-        return self.read()
-
     def sha256(self) -> str:
         """Returns the SHA-256 of the whole file; reads what has not been read."""
         while self.read(BLOCK_BYTES):
@@ -86,7 +77,7 @@ class Member(io.BytesIO):
 
     def __init__(self, path: Path, content: bytes) -> None:
         super().__init__(content)
-        self.path, self.content, self.notes = path, content, list[str]()
+        self.path, self.notes = path, list[str]()
 
 
 File = SourceFile | Member
@@ -118,7 +109,7 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     Hidden files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = archive(file.content)
+        zipped = archive(file.read())
         names = [name for name in sorted(zipped.namelist()) if name.endswith(suffixes)]
         shown = [n for n in names if not any(p.startswith((".", "__MAC")) for p in n.split("/"))]
         if not shown:
@@ -201,41 +192,34 @@ def _text_column(first: Sequence[Row], path: Path, field: str | None) -> str:
     if wanted in names or (field and "json" in str(format_of(path))):
         return wanted
 
-    def length(name: str) -> tuple[bool, int]:
-        # All values of CSV are strings, of numbers too.
-        values = [value for row in first if isinstance(value := row.get(name), str)]
-        texts = [value for value in values if not _NUMBER.fullmatch(value)]
-        # Addresses and hashes are long, and have no spaces.
-        return 2 * sum(" " in text for text in texts) > len(texts), sum(map(len, texts))
+    def length(name: str) -> tuple[int, int]:
+        text = "".join(value for row in first if isinstance(value := row.get(name), str))
+        # Addresses and hashes are long, and have no spaces. All values of CSV are strings, of numbers too.
+        return text.count(" "), len(_NUMBER.sub("", text))
 
-    ordered = sorted(names, key=length, reverse=True)
-    if field is None and len(set(map(length, ordered[:2]))) == len(ordered[:2]):
-        return ordered[0]
-    columns = [name for name in names if length(name)[1]] or list(names)
-    shown = ", ".join(map(repr, columns[:20])) + ", ..." * (len(columns) > 20)
+    *_, second, longest = ["", *sorted(names, key=length)]
+    if field is None and length(second) < length(longest):
+        return longest
+    shown = ", ".join(map(repr, [*names][:20])) + ", ..." * (len(names) > 20)
     raise UserError(f"{path}: no column {wanted!r}; data.field: one of {shown}")
 
 
 def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
     """Reads JSON Lines; or an array of objects, or an object that contains one, as a whole."""
-    blocks = checked_blocks(file)
-    first = next(blocks)
-    blocks = itertools.chain([first], blocks)
-    if first.lstrip().startswith(b"["):
-        return iter(json.loads(b"".join(blocks)))
-    texts = filter(bytes.strip, lines(blocks))
-    beginning = list(itertools.islice(texts, 2))
+    texts = filter(bytes.strip, lines(checked_blocks(file)))
+    first, second = next(texts, b""), next(texts, b"")
+    texts = filter(None, itertools.chain([first, second], texts))
     # An object in one line, and another one.
-    is_lines = len(beginning) > 1 and beginning[0].rstrip().endswith(b"}")
+    is_lines = second and re.fullmatch(rb"\s*\{.*\}\s*", first)
     if is_lines or format_of(file.path) != ".json":
-        return map(json.loads, itertools.chain(beginning, texts))
-    return iter(_rows_of(json.loads(b"\n".join([*beginning, *texts])), file))
+        return map(json.loads, texts)
+    return iter(_rows_of(json.loads(b"\n".join(texts)), file))
 
 
 def _rows_of(content: Any, file: File) -> list[Any]:
-    """Returns the rows of an object: a chat, the longest array in it, or the object itself."""
+    """Returns the rows of an array or an object: a chat, its longest array, or the object itself."""
     if not isinstance(content, dict):
-        return [content]
+        return content if isinstance(content, list) else [content]
     if chat := exported(content):
         return chat
     path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
@@ -257,11 +241,8 @@ def _arrays(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, l
 def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
-    # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
-    raw = checked_blocks(file, keeps_ends=True)
-    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(raw))
-    decoded = map(bytes.decode, itertools.chain.from_iterable(parts))
-    text = itertools.dropwhile(lambda line: not line.strip(), decoded)
+    decoded = (f"{line.decode()}\n" for line in lines(checked_blocks(file)))
+    text = itertools.dropwhile(str.isspace, decoded)
     first = next(text, "")
     delimiters = "\t" if format_of(file.path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
@@ -300,11 +281,10 @@ def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
 
 
 def _arrow_file(file: File) -> Any:
-    """Returns a file for pyarrow, which reads it in another order: from memory unless it is large."""
+    """Returns a file for pyarrow, which reads in another order than a `SourceFile` is hashed."""
     import pyarrow
 
-    is_small = isinstance(file, Member) or os.fstat(file.fileno()).st_size <= _IN_MEMORY
-    return pyarrow.BufferReader(file.content) if is_small else pyarrow.OSFile(str(file.path))
+    return pyarrow.PythonFile(file) if isinstance(file, Member) else pyarrow.OSFile(str(file.path))
 
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -331,11 +311,10 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
 }
 
 
-def checked_blocks(file: File, keeps_ends: bool = False) -> Iterator[bytes]:
+def checked_blocks(file: File) -> Iterator[bytes]:
     """Yields the text of a file in blocks of UTF-8, without a byte order mark.
 
-    Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF, unless the line
-    ends are kept.
+    Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF.
 
     Raises:
       UserError: the file is empty, or it is not text in UTF-8.
@@ -348,7 +327,7 @@ def checked_blocks(file: File, keeps_ends: bool = False) -> Iterator[bytes]:
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "UTF-8"
     decode = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
-    decoder: Any = decode if keeps_ends else io.IncrementalNewlineDecoder(decode, translate=True)
+    decoder = io.IncrementalNewlineDecoder(decode, translate=True)
     for block in itertools.chain([first], source, [b""]):
         try:
             text: str = decoder.decode(block, final=not block)
@@ -369,7 +348,7 @@ def blocks(file: File) -> Iterator[bytes]:
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
     read = iter(lambda: source.read(BLOCK_BYTES), b"")
     try:
-        yield from _zstd_blocks(file) if suffix == ".zst" else read
+        yield from filter(None, _zstd_blocks(file)) if suffix == ".zst" else read
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{file.path}: cannot be read: {reason}") from None
@@ -377,14 +356,12 @@ def blocks(file: File) -> Iterator[bytes]:
 
 def _zstd_blocks(file: File) -> Iterator[bytes]:
     # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
-    frame, compressed = None, b""
+    frame, compressed = zstandard.ZstdDecompressor().decompressobj(), b""
     while compressed or (compressed := file.read(_ZSTD_BYTES)):
-        frame = frame or zstandard.ZstdDecompressor().decompressobj()
-        if block := frame.decompress(compressed):
-            yield block
-        compressed = frame.unused_data if frame.eof else b""
-        frame = None if frame.eof else frame
-    if frame:
+        frame = zstandard.ZstdDecompressor().decompressobj() if frame.eof else frame
+        yield frame.decompress(compressed)
+        compressed = frame.unused_data
+    if not frame.eof:
         raise EOFError("Compressed file ended before the end of its last frame")
 
 

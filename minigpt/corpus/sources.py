@@ -8,28 +8,21 @@ import sysconfig
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
 import zstandard
 
-from minigpt.config import (
-    DataConfig,
-    DatasetsConfig,
-    DialoguesConfig,
-    FilesConfig,
-    ImdbConfig,
-    PairsConfig,
-    PythonConfig,
-    ShakespeareConfig,
-)
+from minigpt.config import DataConfig, DialoguesConfig, FilesConfig, PairsConfig
+from minigpt.config import data as sections
 from minigpt.config.complete import CHARACTERS_BELOW, LONG_TEXT, TextSize
-from minigpt.config.data import StoriesConfig
 from minigpt.corpus.dialogues import Dialogues
-from minigpt.corpus.documents import Documents, Piece, collect
+from minigpt.corpus.documents import PIECE_BYTES, Documents, Piece, ingest
 from minigpt.corpus.split import split_corpus, without_copies
 from minigpt.corpus.text_files import PairFiles, TextFiles
+from minigpt.corpus.token_ids import IdFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
@@ -37,10 +30,18 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
 
-# Texts of more bytes are not kept in memory.
-IN_MEMORY = 1 << 27
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+@contextmanager
+def cache_errors() -> Iterator[None]:
+    """Turns an OSError of the cache folder into a `UserError`."""
+    try:
+        yield
+    except OSError as error:
+        name = error.filename or cache_folder()
+        raise UserError(f"{name}: {error.strerror or error}") from error
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Text:
       source: where it was read.
       fingerprint: that of the source.
       size: without the user's own validation text.
-      documents: all documents; None if they have more than IN_MEMORY bytes.
+      documents: all documents; None when they are no longer needed.
       start: its first byte in `documents`, which begin with the user's own validation text.
     """
 
@@ -90,47 +91,30 @@ class Text:
 
 
 def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Text:
-    """Reads a text once, for its size, its hash and its documents.
-
-    A text of more than IN_MEMORY bytes has to be read again for its documents: whether they are needed
-    depends on the hash, and a copy on the disk would take the space of all of them.
+    """Reads a text once, for its size, its hash and its documents, of which the cache folder has a copy.
 
     Args:
       source: what `open_source` has opened; None to open it.
     Raises:
-      UserError: with all problems of the text.
+      UserError: with all problems of the text, or because it cannot be copied.
     """
-    source = source or open_source(data)
+    source = source or cast(Source | TextFiles, open_source(data))
     LOGGER.info("reading the text")
-    size = characters = total = 0
-    different, kept = set[str](), bytearray()
-    own = len(getattr(data, "val_paths", []))
-
-    def keep(text: bytes) -> None:
-        nonlocal total, size, characters
-        total += len(text)
-        if total <= IN_MEMORY:
-            kept.extend(text)
-        else:
-            kept.clear()
-        # The texts of `data.val_paths` come first.
-        if own and not any(cast(TextFiles, source).path_bytes[own:]):
-            return
-        size += len(text)
-        # Also of a piece that begins or ends within one.
-        characters += len(text if text.isascii() else text.translate(None, _CONTINUATION))
-        if size < LONG_TEXT:
-            different.update(text.decode(errors="ignore"))
-
-    spans, digests = collect(source.pieces(), keep)
-    all_documents, start = Documents(kept, spans, digests), total - size
-    remaining = without_copies(all_documents, data)
-    if copies := len(all_documents) - len(remaining):
-        LOGGER.info(f"{copies:,} copies of documents are left out; {len(remaining):,} remain")
-        size, characters = (round(n * remaining.bytes / total) for n in (size, characters))
-    documents = remaining if total <= IN_MEMORY else None
+    with cache_errors():
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        found = ingest(source.pieces(), cache_folder())
+    own, total = len(getattr(data, "val_paths", [])), len(found.text)
+    # The texts of `data.val_paths` come first.
+    start = sum(cast(TextFiles, source).path_bytes[:own]) if own else 0
+    blocks = (found.text[n : n + PIECE_BYTES] for n in range(start, total, PIECE_BYTES))
+    size, characters = total - start, sum(len(b.translate(None, _CONTINUATION)) for b in blocks)
+    different = set(found.text[start : start + LONG_TEXT].decode(errors="ignore"))
+    documents = without_copies(found, data)
+    if copies := len(found) - len(documents):
+        LOGGER.info(f"{copies:,} copies of documents are left out; {len(documents):,} remain")
+        size, characters = (round(n * documents.bytes / total) for n in (size, characters))
     share = 1.0 if own else None
-    if documents and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+    if len(documents) and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
         # The batch for a short text depends on what is left for training.
         train, _ = split_corpus(documents, data)
         share = sum(len(text) for text, _ in train.pieces()) / characters
@@ -153,8 +137,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
         other = files.no_dialogues()
         if not other and not files.problems:
             given = data.model_dump(exclude_unset=True, include=set(DialoguesConfig.model_fields))
-            paths = {name: files.found(getattr(data, name)) for name in ("paths", "val_paths")}
-            data = DialoguesConfig(**given | paths | {"source": "dialogues"})
+            data = DialoguesConfig(**given | {"source": "dialogues"})
     text, name = read_text(data), source_name(data)
     speakers = text.source.speakers if isinstance(text.source, Dialogues) else None
     if data.me and not speakers:
@@ -171,7 +154,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
     return data, text
 
 
-def open_source(data: DataConfig) -> Source | TextFiles:
+def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
     """Returns the source that `data.source` names. The user's own validation text comes first."""
     val_paths = getattr(data, "val_paths", [])
     match data:
@@ -182,20 +165,23 @@ def open_source(data: DataConfig) -> Source | TextFiles:
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
             return files
-        case DatasetsConfig():
+        case sections.DatasetsConfig():
             return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():
             return PairFiles(data.paths)
+        case sections.IdsConfig():
+            return IdFiles(data.paths)
         case DialoguesConfig():
             return Dialogues(data.paths, val_paths, data.me)
         # The hash of a download is known: an existing token store makes the download unnecessary.
-        case ImdbConfig():
+        case sections.ImdbConfig():
             return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
-        case ShakespeareConfig():
-            return Source(lambda: _shakespeare(data), data.sha256)
-        case PythonConfig():
+        case sections.ShakespeareConfig():
+            url, sha256 = data.url, data.sha256
+            return Source(lambda: text_files([download(url, sha256)], data).pieces(), sha256)
+        case sections.PythonConfig():
             return Source(python_library)
-        case StoriesConfig():
+        case sections.StoriesConfig():
             return Source(lambda: (Piece(s.encode(), True) for s in stories()), FINGERPRINT)
     raise NotImplementedError(f"data.source = {data.source!r}")
 
@@ -253,10 +239,6 @@ def dataset_path(name: str, split: str) -> Path:
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise UserError(f"{setting}: {(str(error) or repr(error)).splitlines()[0]}") from None
     return copy
-
-
-def _shakespeare(data: ShakespeareConfig) -> Iterator[Piece]:
-    return TextFiles([download(data.url, data.sha256)], data.document_separator).pieces()
 
 
 def python_library() -> Iterator[Piece]:

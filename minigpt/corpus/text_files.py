@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from minigpt.corpus import rows
 from minigpt.corpus.chats import whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.recognition import kind_of, without_license
-from minigpt.errors import ArgumentProblem, UserError, gathering
+from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import scratch_folder
 from minigpt.storage.files import cache_folder, sha256_of
@@ -37,10 +38,10 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
-    files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
-    a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
-    glob must not lead out of the folder before its first wildcard. What is named itself is read.
+    In a folder, the files with one of `suffixes` are read; not hidden ones (their name, or that of a
+    sub-folder, begins with a dot), the copies that the package `datasets` keeps in its folders, run
+    directories, and links that lead out of the folder. The matches of a glob must not lead out of the
+    folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -53,7 +54,7 @@ class TextFiles:
       path_bytes: bytes of the documents of each path, known after `pieces`.
       problems: those that are known before a file is read, one line each.
     Raises:
-      UserError: `paths` is a single string, or standard input cannot be read.
+      UserError: standard input cannot be read.
     """
 
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
@@ -73,12 +74,8 @@ class TextFiles:
         by_line: bool | None = None,
         keep_gutenberg: bool = False,
     ):
-        if isinstance(paths, str | bytes) or not isinstance(paths, Sequence):
-            problem = "should be a list of paths, such as ['book.txt']"
-            raise UserError(ArgumentProblem("paths", paths, problem))
         self._separator = separator.replace("\r\n", "\n").encode() if separator else None
         self._field, self._by_line, self._keep_gutenberg = field, by_line, keep_gutenberg
-        self._notes: dict[str, list[Path]] = {}
         self._hashes: dict[Path, str] = {}
         self.path_bytes = [0] * len(paths)
         self.problems: list[str] = []
@@ -89,37 +86,17 @@ class TextFiles:
             for file in found:
                 files.setdefault(_real(file), (file, number))
             if not found:
-                self.problems.append(self._nothing_found(path))
-        # A pipe cannot be read twice, as large texts are.
+                is_folder = os.path.isdir(os.path.expanduser(path))
+                kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
+                self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
+        # The beginning of a pipe could not be read for `no_dialogues`.
         others = [file for file, _ in files.values() if not file.is_file()]
         self.problems += [f"{file}: not a regular file" for file in others]
         self._files = [file for file, _ in files.values() if file not in others]
         self.path_numbers = [number for file, number in files.values() if file not in others]
 
-    def _nothing_found(self, path: str) -> str:
-        if not path:
-            return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
-        is_folder = os.path.isdir(Path(path).expanduser())
-        kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
-        return f"{path}: no such file or folder{kinds}"
-
-    def log_notes(self) -> None:
-        """Logs how the files were read, such as which columns."""
-        for note, files in self._notes.items():
-            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-            LOGGER.info("%s%s: %s", files[0], more, note)
-
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
-
-    def found(self, paths: Sequence[str]) -> list[str]:
-        """Returns the files that are found by some paths."""
-        return [str(file) for path in paths for file in _find(path, self.suffixes)]
-
-    def check_found(self) -> None:
-        """Raises a `UserError` with every path that leads to no file, one line each; reads none."""
-        if self.problems:
-            raise UserError(*self.problems)
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
@@ -143,12 +120,14 @@ class TextFiles:
     def pieces(self) -> Iterator[Piece]:
         """Yields the documents, checked to be UTF-8, without byte order marks.
 
+        Messages say at the end how the files were read, such as which columns.
+
         Raises:
           UserError: at the end, with all problems of the files, one line each.
         """
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
-        self._notes = {}
+        notes: dict[str, list[Path]] = {}
         for path, number in zip(self._files, self.path_numbers, strict=True):
             with gathering(problems), rows.SourceFile(path) as file:
                 for part in self._parts(file):
@@ -156,16 +135,18 @@ class TextFiles:
                         self.path_bytes[number] += len(piece.text)
                         yield piece
                     for note in part.notes:
-                        self._notes.setdefault(note, []).append(part.path)
+                        notes.setdefault(note, []).append(part.path)
                 self._hashes[path] = file.sha256()
         if problems:
             # Every file that needs a missing package gives the same line.
             raise UserError(*dict.fromkeys(problems))
+        for note, files in notes.items():
+            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+            LOGGER.info("%s%s: %s", files[0], more, note)
 
     def read(self) -> Documents:
         """Returns the documents in a temporary file; raises UserError as `pieces`, and without text."""
         documents = ingest(self.pieces())
-        self.log_notes()
         if not len(documents):
             names = ", ".join(map(str, self._files))
             raise UserError(f"{names}: only white space; should contain text")
@@ -220,28 +201,25 @@ class TextFiles:
         if kind == "chat":
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
-        elif kind == "lines":
-            if self._by_line is None:
-                file.notes.append("a list: each line is a document, unless data.by_line = false")
-            yield from (Piece(line, True) for line in rows.lines(blocks))
-        else:
-            if kind == "gutenberg":
-                kept = "data.keep_gutenberg = true keeps it"
-                file.notes.append(f"without the license of Project Gutenberg ({kept})")
-                blocks = iter([without_license(blocks)])
-            yield from _separated(blocks, self._separator)
+            return
+        if kind == "lines" and self._by_line is None:
+            file.notes.append("a list: each line is a document, unless data.by_line = false")
+        if kind == "gutenberg":
+            kept = "data.keep_gutenberg = true keeps it"
+            file.notes.append(f"without the license of Project Gutenberg ({kept})")
+            blocks = iter([without_license(blocks)])
+        yield from _separated(blocks, b"\n" if kind == "lines" else self._separator)
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     """Returns the files of a path."""
     if path == STANDARD_INPUT:
         return [standard_input()]
-    expanded = Path(path).expanduser()
-    # Path("") would be the working folder.
-    if path and os.path.exists(expanded):
-        return _below(expanded, suffixes) if expanded.is_dir() else [expanded]
-    base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), expanded.parts))
-    found = map(Path, glob.glob(str(expanded), recursive=True)) if path else ()
+    name = os.path.expanduser(path)
+    if os.path.exists(name):
+        return _below(Path(name), suffixes) if os.path.isdir(name) else [Path(name)]
+    base = Path(*itertools.takewhile(lambda part: not set("*?[") & set(part), Path(name).parts))
+    found = map(Path, glob.glob(name, recursive=True))
     # With links in a circle a file has many paths. The longest cannot be opened.
     by_length = sorted(found, key=lambda path: (len(path.parts), path), reverse=True)
     matches = {_real(match): match for match in by_length}
@@ -254,26 +232,16 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """Returns the files below a folder that are read. Links to folders are not followed."""
     files: list[Path] = []
     for parent, folders, names in os.walk(folder):
-        if _is_run(Path(parent)) and Path(parent) != folder:
+        # A run's JSON Lines are metrics and samples.
+        if {"config.toml", "metrics.jsonl"} <= {*names} and Path(parent) != folder:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        read = [n for n in names if n.endswith(suffixes) and not n.startswith(".")]
-        if "state.json" in names and ".arrow" in suffixes:
-            # Other files of Arrow are copies that `datasets` keeps there.
-            read = [name for name in read if not name.endswith(".arrow")]
-            with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                saved = json.loads(Path(parent, "state.json").read_bytes())["_data_files"]
-                shards = [file["filename"] for file in saved]
-                read += [name for name in shards if Path(name).name == name]
-        files += (Path(parent, name) for name in read)
+        # `datasets` keeps copies beside the files of a data set.
+        shown = (name for name in names if not re.match(r"\.|cache-.*\.arrow$", name))
+        files += (Path(parent, name) for name in shown if name.endswith(suffixes))
     whole = _real(folder)
     return sorted(f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
-
-
-def _is_run(folder: Path) -> bool:
-    # Its JSON Lines are metrics and samples.
-    return (folder / "config.toml").is_file() and (folder / "metrics.jsonl").is_file()
 
 
 @functools.cache

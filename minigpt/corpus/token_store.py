@@ -8,7 +8,6 @@ the ids. It is the corpus fingerprint that a run records.
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,9 +20,8 @@ from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
-from minigpt.corpus.sources import Source, Text, open_source, read_text, source_name
+from minigpt.corpus.sources import Source, Text, cache_errors, open_source, read_text, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus, without_copies
-from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import IdFiles, Part, map_ids, text_ends, tokenizer_of_ids, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
@@ -82,14 +80,12 @@ def open_corpus(
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
-    with _cache_errors():
+    with cache_errors():
         store = _Store(data, tokenizer, existing, text)
         # The hash of the texts of the package is known, and their tokens may be stored.
         is_known = isinstance(store.source, Source) and store.source.sha256
         if not (text or store.ids or is_known):
             store.text = read_text(data, store.source)
-        if isinstance(store.source, TextFiles):
-            store.source.log_notes()
         corpus = store.open()
     if text:
         text.documents = None
@@ -117,20 +113,11 @@ def reopen_corpus(
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
-    with _cache_errors():
+    with cache_errors():
         store = _Store(data, tokenizer, existing)
         # Runs of earlier versions did not split by bytes.
         store.by_bytes = store.by_bytes and store.folder.name == fingerprint
         return store.open() if store.folder.name == fingerprint else None
-
-
-@contextmanager
-def _cache_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        name = error.filename or cache_folder()
-        raise UserError(f"{name}: {error.strerror or error}") from error
 
 
 class _Store:
@@ -144,8 +131,9 @@ class _Store:
         text: Text | None = None,
     ) -> None:
         self.data, self.config, self.text = data, config, text
-        problems: list[str] = []
-        self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
+        self.source: Any = text.source if text else open_source(data)
+        self.ids = self.source if isinstance(self.source, IdFiles) else None
+        problems = list(getattr(self.source, "problems", []))
         if existing is None:
             with gathering(problems):
                 if isinstance(data, IdsConfig):
@@ -153,11 +141,8 @@ class _Store:
                 existing = given_tokenizer(config)
             if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
-        if problems := problems + (self.ids.problems if self.ids else []):
+        if problems:
             raise UserError(*problems)
-        self.source: Any = self.ids or (text.source if text else open_source(data))
-        if isinstance(self.source, TextFiles):
-            self.source.check_found()
         # These texts keep the split that their published scores are for.
         published = data.source in ("stories", "imdb", "shakespeare", "python")
         bundled = isinstance(data, DialoguesConfig) and not data.paths
@@ -231,9 +216,8 @@ class _Store:
             if getattr(self.data, "weights", None):
                 numbers = path_numbers(parts[0], path_bytes)
                 of_paths = np.bincount(numbers, minlength=len(path_bytes))
-                meta["text_documents"] = of_paths[
-                    len(getattr(self.data, "val_paths", [])) :
-                ].tolist()
+                own = len(getattr(self.data, "val_paths", []))
+                meta["text_documents"] = of_paths[own:].tolist()
             size = documents.bytes
         if folder.exists():
             LOGGER.warning("%s was damaged and is rewritten", folder)

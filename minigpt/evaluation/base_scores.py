@@ -5,13 +5,13 @@ scores.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.corpus.dialogues import Dialogues, contents
-from minigpt.corpus.documents import PIECE_BYTES, Piece, character_start, ingest
+from minigpt.corpus.documents import PIECE_BYTES
 from minigpt.corpus.sources import Text
 from minigpt.corpus.token_store import even_sample
 from minigpt.evaluation.baselines import ngram_loss
@@ -57,27 +57,13 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
 
 def _pieces(text: Text) -> list[str]:
     """Returns pieces of a text, or of the messages of dialogues; not of the user's validation text."""
-    documents = ingest(_beginning(text)) if text.documents is None else text.documents
-    documents = documents.select(np.flatnonzero(documents.spans[:, 0] >= text.start))
+    assert text.documents is not None, "The documents are kept until they are tokenized."
+    documents = text.documents.select(np.flatnonzero(text.documents.spans[:, 0] >= text.start))
     size = max(20, min(_PIECE_BYTES, documents.bytes // 8))
     if isinstance(text.source, Dialogues):
         messages = "\n".join(contents(even_sample(documents, _MOST_READ, PIECE_BYTES)))
         return [messages[start : start + size] for start in range(0, len(messages), size)]
     return list(even_sample(documents, _MOST_READ, size))
-
-
-def _beginning(text: Text) -> Iterator[Piece]:
-    """Yields the beginning of a text that is not in memory, and what precedes it."""
-    left = text.start + _MOST_READ
-    for piece in text.source.pieces():
-        left -= len(piece.text)
-        if left <= 0 and not piece.ends_document:
-            # It may end within a character.
-            end = character_start(bytearray(piece.text), len(piece.text) - 1)
-            piece = Piece(piece.text[:end], True)
-        yield piece
-        if left <= 0:
-            return
 
 
 def _total_loss(

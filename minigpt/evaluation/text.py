@@ -83,9 +83,8 @@ class Evaluator:
         """
         max_len = self.model.max_len
         if stride is not None and not 1 <= stride <= max_len:
-            raise UserError(
-                ArgumentProblem("stride", stride, f"should be 1 to max_len = {max_len}")
-            )
+            problem = f"should be 1 to max_len = {max_len}"
+            raise UserError(ArgumentProblem("stride", stride, problem))
         return self.loss_of(eval_windows(ids, max_len, self.batch_size, stride), record)
 
 

@@ -87,17 +87,10 @@ class BaseTextModel(ModelWithTokenizer):
     """A model that continues text; its subclasses compute the tokens."""
 
     def generate(
-        self,
-        prompts: str | Sequence[str] = "",
-        max_new_tokens: int = 40,
-        *,
-        seed: int | Sequence[int] | None = None,
-        num_samples: int = 1,
-        **settings: Any,
+        self, prompts: str | Sequence[str] = "", max_new_tokens: int = 40, **settings: Any
     ) -> list[str]:
         """Returns the continuations of prompts; arguments and exceptions are those of `samples`."""
-        how = {"seed": seed, "num_samples": num_samples, **settings}
-        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **how)]
+        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **settings)]
 
     def samples(
         self,
@@ -173,12 +166,7 @@ class BaseTextModel(ModelWithTokenizer):
         return pieces
 
     def chat(
-        self,
-        messages: str | Messages,
-        max_new_tokens: int | None = None,
-        *,
-        seed: int | None = None,
-        **settings: Any,
+        self, messages: str | Messages, max_new_tokens: int | None = None, **settings: Any
     ) -> str:
         """Answers the last question of a dialogue. Needs a model that was trained on dialogues.
 
@@ -187,11 +175,11 @@ class BaseTextModel(ModelWithTokenizer):
             perhaps a system message, then questions and answers in turn, a question at the end. The oldest
             are left out if they do not fit into the context.
           max_new_tokens: maximum number of tokens of the answer; None: as many as fit.
-          seed, **settings: as for `samples`.
+          **settings: `seed` and the settings, as for `samples`.
         Raises:
           UserError: the model was not trained on dialogues, or the messages or a setting cannot be used.
         """
-        return "".join(self.stream_chat(messages, max_new_tokens, seed=seed, **settings))
+        return "".join(self.stream_chat(messages, max_new_tokens, **settings))
 
     def stream_chat(
         self,

@@ -6,13 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.generation.decoding_loop import (
-    DecodeState,
-    decode,
-    initial_state,
-    is_unfinished,
-    new_ids,
-)
+from minigpt.generation import decoding_loop
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT
@@ -45,7 +39,7 @@ class Decoder:
         self.model = model if isinstance(model, StepModel) else CachedGPT(model)
         self.end_id = end_id
         self.never_sampled_ids = sorted(set(never_sampled_ids))
-        state = DecodeState(
+        state = decoding_loop.DecodeState(
             token_ids=_TOKEN_IDS,
             lengths=_LENGTHS,
             limit=tf.TensorSpec([], tf.int32),
@@ -90,7 +84,7 @@ class Decoder:
         """
         state = self.prefill(token_ids, lengths, max_new_tokens)
         state = self.extend(state, max_new_tokens, settings, seeds, banned_tokens)
-        return new_ids(state), state.new_lengths
+        return decoding_loop.new_ids(state), state.new_lengths
 
     @tf.function(autograph=False, input_signature=[_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS])
     def prefill(self, token_ids, lengths, max_new_tokens):  # type: ignore[no-untyped-def]
@@ -117,7 +111,7 @@ class Decoder:
             tf.stack([row_of, tf.where(in_prompt, token_ids, 0)], axis=2),
             tf.cast(in_prompt, tf.int32),
         )
-        return initial_state(token_ids, filled, limit, capacity, caches, seen > 0)
+        return decoding_loop.initial_state(token_ids, filled, limit, capacity, caches, seen > 0)
 
     def _extend(self, state, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Samples up to max_new_tokens more, within the capacity of the state.
@@ -130,7 +124,7 @@ class Decoder:
         if not isinstance(self.model, CachedGPT):
             return state
         return tf.cond(
-            is_unfinished(state, end),
+            decoding_loop.is_unfinished(state, end),
             lambda: self._compiled_past_context(state, end, *arguments),
             lambda: state,
         )
@@ -148,13 +142,13 @@ class Decoder:
     def _decode_in_context(self, state, end, *arguments):  # type: ignore[no-untyped-def]
         def continues(state):  # type: ignore[no-untyped-def]
             in_context = self.model.in_context(state.lengths + state.step)
-            return is_unfinished(state, end) & in_context
+            return decoding_loop.is_unfinished(state, end) & in_context
 
         return self._decode(state, self.model.step, continues, *arguments)
 
     def _decode_past_context(self, state, end, *arguments):  # type: ignore[no-untyped-def]
         assert isinstance(self.model, CachedGPT)
-        unfinished = partial(is_unfinished, end=end)
+        unfinished = partial(decoding_loop.is_unfinished, end=end)
         return self._decode(state, self.model.step_past_context, unfinished, *arguments)
 
     def _decode(self, state, step, continues, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
@@ -166,7 +160,7 @@ class Decoder:
             # If every token is banned, the text ends.
             return tf.where(tf.reduce_all(banned), self.end_id, chosen)
 
-        return decode(state, _with_bans(step, banned), choose, self.end_id, continues)
+        return decoding_loop.decode(state, _with_bans(step, banned), choose, self.end_id, continues)
 
     @tf.function(autograph=False)
     def score(self, state, settings, banned_tokens):  # type: ignore[no-untyped-def]
@@ -184,7 +178,7 @@ class Decoder:
             return tf.where(tf.reduce_all(tf.math.is_inf(logits), 1), self.end_id, chosen)
 
         scored, is_next = lambda *_: (logits, caches), lambda new: new.step == state.step
-        return decode(state, scored, choose, self.end_id, is_next)
+        return decoding_loop.decode(state, scored, choose, self.end_id, is_next)
 
     def _banned(self, banned_tokens):  # type: ignore[no-untyped-def]
         """bool[V], including those of `never_sampled_ids`."""
@@ -196,6 +190,6 @@ def _with_bans(step: Callable[..., Any], banned: Any) -> Callable[..., Any]:
     return lambda token_ids, lengths, caches: step(token_ids, lengths, caches, banned)
 
 
-def _end(state: DecodeState, max_new_tokens: Any) -> Any:
+def _end(state: decoding_loop.DecodeState, max_new_tokens: Any) -> Any:
     """int32[]: the number of new tokens after adding up to max_new_tokens more."""
     return tf.minimum(state.step + tf.maximum(max_new_tokens, 0), state.limit)

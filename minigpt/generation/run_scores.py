@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from minigpt.config.loading import check_strings
 from minigpt.corpus.dialogues import Dialogues, PackedDialogues, encode_documents
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import text_files
@@ -33,6 +34,7 @@ def evaluate_run(
     Raises:
       UserError: the text cannot be read, the run has no held-out text, or its text has changed since; or
         the stride is out of range, or given for a translation model.
+      TypeError: `paths` is no sequence of paths.
     """
     opened = run_or_file(run)
     if paths is not None:
@@ -54,7 +56,7 @@ def evaluate_run(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
-        sampling, translate = opened.config.sampling, Translator.of(model, tokenizer).translate_all
+        sampling, translate = opened.config.sampling, Translator(model, tokenizer).translate_all
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
         how = training.batch_size, translate, sampling.beams, sampling.length_penalty
         return evaluate_pairs(model, tokenizer, pairs, *how)
@@ -67,9 +69,8 @@ def evaluate_run(
 
 def _read(run: Run | BaseFile, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
-    # What is no list of paths is refused by the reader of texts.
-    listed = paths if isinstance(paths, Sequence) else ()
-    ids = [path for path in listed if Path(path).suffix in SUFFIXES]
+    check_strings("paths", paths)
+    ids = [path for path in paths if Path(path).suffix in SUFFIXES]
     if ids and data.source == "ids":
         return read_ids(paths, tokenizer)
     if found := [path for path in ids if Path(path).is_file()]:

@@ -100,7 +100,7 @@ class TranslationModel(BaseTranslationModel):
 
     @cached_property
     def _translator(self) -> Translator:
-        return Translator.of(self.model, self.tokenizer)
+        return Translator(self.model, self.tokenizer)
 
     def _targets(
         self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float

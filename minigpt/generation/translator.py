@@ -20,26 +20,14 @@ BATCH_ROWS = 256
 class Translator(tf.Module):
     """Generates the most probable targets of a model, whose weights are read at every call.
 
-    `never_sampled_ids` are never generated. `start_id` is the decoder's first input; the end token if None.
+    The tokenizer has the end token, the decoder's first input, and the ids that are never generated.
     """
 
-    def __init__(
-        self,
-        model: EncoderDecoder,
-        end_id: int,
-        never_sampled_ids: Sequence[int] = (),
-        start_id: int | None = None,
-    ) -> None:
+    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
         super().__init__(name="translator")
         self.model = model
-        self.end_id = end_id
-        self.start_id = end_id if start_id is None else start_id
-        self.never_sampled_ids = sorted(set(never_sampled_ids))
-
-    @classmethod
-    def of(cls, model: EncoderDecoder, tokenizer: Tokenizer) -> "Translator":
-        """Returns the translator of a model and its tokenizer."""
-        return cls(model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id)
+        self.end_id, self.start_id = tokenizer.end_id, tokenizer.start_id
+        self.never_sampled_ids = sorted(set(tokenizer.never_sampled_ids))
 
     @tf.function(
         autograph=False,

@@ -11,12 +11,7 @@ import minigpt
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError, failure
-from minigpt.evaluation.baselines import (
-    MOST_READ,
-    bigram_baseline,
-    held_out_likeness,
-    ngram_baselines,
-)
+from minigpt.evaluation import baselines
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
 from minigpt.insight.memorization import is_measurable, measure_memorization
@@ -77,7 +72,7 @@ def measurements(
     def count_pairs(known: Analysis) -> Analysis:
         # Training has recorded the others.
         recorded = run.facts.get("baselines", {})
-        bigram = bigram_baseline(corpus, config)
+        bigram = baselines.bigram_baseline(corpus, config)
         return replace(known, baselines=Baselines(**recorded, bigram=bigram))
 
     def check(known: Analysis) -> Analysis:
@@ -88,7 +83,9 @@ def measurements(
         return known.baselines.ngram is None and known.baselines.bigram is not None
 
     def count_ngrams(known: Analysis) -> Analysis:
-        return replace(known, baselines=replace(known.baselines, **ngram_baselines(corpus, config)))
+        return replace(
+            known, baselines=replace(known.baselines, **baselines.ngram_baselines(corpus, config))
+        )
 
     def likeness_due(known: Analysis) -> bool:
         # Held-out pairs are drawn at random.
@@ -97,7 +94,7 @@ def measurements(
     def compare(known: Analysis) -> Analysis:
         train, val = corpus.train.ids, corpus.val.ids
         # An empty dictionary says that the texts are too short to tell.
-        found = held_out_likeness(train, val, corpus.tokenizer.vocab_size) or {}
+        found = baselines.held_out_likeness(train, val, corpus.tokenizer.vocab_size) or {}
         return replace(known, held_out=found)
 
     def memorization_due(known: Analysis) -> bool:
@@ -112,7 +109,7 @@ def measurements(
             last = measure_memorization(run, "last", tokens=tokens, corpus=corpus)
         return replace(known, memorization={"best": best, "last": replace(last, state="last")})
 
-    read = sum(min(part.bytes, MOST_READ) for part in (corpus.train, corpus.val))
+    read = sum(min(part.bytes, baselines.MOST_READ) for part in (corpus.train, corpus.val))
     drawn = tokens * run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
     counting, reading = corpus.train.tokens / TOKENS_PER_SECOND, read / NGRAM_BYTES_PER_SECOND
     likeness = "how like the training text the held-out text is"

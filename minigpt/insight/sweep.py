@@ -12,7 +12,7 @@ from minigpt.config import Config
 from minigpt.config.beginning import AUTO
 from minigpt.config.loading import check_strings, load_new_config
 from minigpt.corpus.sources import open_source
-from minigpt.corpus.text_files import TextFiles, recorded_path
+from minigpt.corpus.text_files import recorded_path
 from minigpt.distribution.launch import launch
 from minigpt.errors import ArgumentProblem, UserError, as_path, gathering
 from minigpt.insight.report.report import REPORT_FILE, write_report
@@ -124,9 +124,8 @@ def _trials(
             if checked.training.init_from not in (None, AUTO):
                 run_or_file(checked.training.init_from, "training.init_from")
             # Opening a data set would copy it.
-            files = None if checked.data.source == "datasets" else open_source(checked.data)
-            if isinstance(files, TextFiles):
-                files.check_found()
+            if checked.data.source != "datasets":
+                problems += getattr(open_source(checked.data), "problems", [])
     if problems:
         raise UserError(*dict.fromkeys(problems))
     return found

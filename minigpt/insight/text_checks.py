@@ -1,4 +1,4 @@
-"""Finds what is suspicious about a training text: copies, repetition, wrong encodings, boilerplate.
+"""Finds what is suspicious about a training text: copies, repetition, wrong encodings, markup.
 
 docs/doctor.md lists the thresholds, EXPERIMENTS.md how far good texts are below them.
 """
@@ -33,13 +33,6 @@ _CONTROL = re.compile("[\x00-\x07\x0e-\x1f\x7f-\x9f]+")
 # Characters of the text that are shown on both sides of a finding.
 _CONTEXT_CHARACTERS = 15
 
-# The lines that Project Gutenberg writes before and after a book, of all years.
-_GUTENBERG = re.compile(
-    r"\*\*\* ?(?:START|END) OF (?:THE|THIS) PROJECT GUTENBERG|"
-    r"This e?text was prepared .{0,80}Project Gutenberg|"
-    r"Project Gutenberg(?:-tm|™|\(TM\)) (?:License|electronic works?)",
-    re.IGNORECASE,
-)
 # Not <br>, <i> and <b>, which are in reviews and posts, and no other names, which may be of people.
 _TAG = re.compile(
     r"<(?:!doctype|/?(?:html|head|body|title|meta|link|script|style|div|span|p|a|img|h[1-6]|[uo]l|li|d[ldt]"
@@ -121,16 +114,15 @@ def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:
 def check_sample(texts: list[str], repetition: bool = True) -> Iterator[Finding]:
     """Checks documents and parts of documents, with or without looking for repetition."""
     data = "".join(texts).encode()
-    sample = f"a sample of {len(data):,} bytes"
-    # A repetition shows only in a text that is longer than a few lines.
     if repetition and len(data) >= _MIN_BYTES:
-        yield from _check_repetition(texts, data, sample)
+        yield from _check_repetition(texts, data)
     yield from _check_encoding(texts)
-    yield from _check_boilerplate(texts, sample)
+    yield from _check_markup(texts)
 
 
-def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Finding]:
+def _check_repetition(texts: list[str], data: bytes) -> Iterator[Finding]:
     """Checks the texts of a sample, which is `data`; returns one finding at most."""
+    sample = f"a sample of {len(data):,} bytes"
     line, count, share = _most_repeated_line(texts)
     if count >= _MIN_COUNT and share > MAX_LINE_SHARE:
         yield Finding(
@@ -244,13 +236,7 @@ def _check_encoding(texts: list[str]) -> Iterator[Finding]:
             yield Finding(kind, f"{said}, for example {example}.")
 
 
-def _check_boilerplate(texts: list[str], sample: str) -> Iterator[Finding]:
-    if lines := [found for text in texts for found in _GUTENBERG.findall(text)]:
-        yield Finding(
-            "boilerplate",
-            "The text contains headers or licenses of Project Gutenberg, "
-            f"{len(lines):,} times in {sample}, for example {_shown(lines[0])}.",
-        )
+def _check_markup(texts: list[str]) -> Iterator[Finding]:
     with_tags = [text for text in texts if "<" in text]
     markup = [
         found for kind in (_TAG, _ENTITY) for text in with_tags for found in kind.findall(text)

@@ -85,8 +85,7 @@ class Verdict:
 class Finding:
     """Something suspicious about a text, in one sentence with figures, without control characters.
 
-    `kind` is "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters",
-    "boilerplate" or "html".
+    `kind` is "duplicates", "repeated_line", "repeated_text", "encoding", "control_characters" or "html".
     """
 
     kind: Name

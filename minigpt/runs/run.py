@@ -26,17 +26,9 @@ from pydantic import ValidationError
 
 from minigpt.config import Config, LearnedConfig, TransformerConfig, dump_config, load_config
 from minigpt.errors import UserError, as_path
+from minigpt.runs import layout
 from minigpt.runs.analysis import Analysis, read_analysis
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint
-from minigpt.runs.layout import (
-    PORTABLE_FILE,
-    check_new_run,
-    check_run,
-    checkpoint_paths,
-    new_run_path,
-    run_error,
-    snapshots,
-)
 from minigpt.runs.records import Facts, read_object
 from minigpt.storage.atomic import atomic_folder, replace_file
 from minigpt.storage.files import read_file
@@ -75,9 +67,9 @@ class Run:
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
-        self.portable_file = self.path / PORTABLE_FILE
+        self.portable_file = self.path / layout.PORTABLE_FILE
         self.certificates_folder = self.path / "certificates"
-        check_run(self.path)
+        layout.check_run(self.path)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -104,7 +96,7 @@ class Run:
           UserError: something exists at `path`, or it cannot be written.
         """
         path = path if path.name else path.absolute()
-        check_new_run(path)
+        layout.check_new_run(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_folder(path) as unfinished:
@@ -119,7 +111,7 @@ class Run:
                 if model is not None:
                     model.save(unfinished / "model.keras")
         except OSError as error:
-            raise run_error(path, f"cannot be written: {error.strerror or error}") from None
+            raise layout.run_error(path, f"cannot be written: {error.strerror or error}") from None
         return cls(path)
 
     @classmethod
@@ -131,7 +123,7 @@ class Run:
         If several processes call this at the same time, each gets its own directory.
         """
         while True:
-            path = new_run_path(name, folder)
+            path = layout.new_run_path(name, folder)
             try:
                 return cls.create(path, *content, **rest)
             except UserError:
@@ -177,7 +169,7 @@ class Run:
 
         See `training.keep_snapshots`.
         """
-        return snapshots(self.snapshots_folder)
+        return layout.snapshots(self.snapshots_folder)
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer; a `UserError` if its files are missing or damaged."""
@@ -222,9 +214,11 @@ class Run:
         """Reads the best checkpoint: see `runs.checkpoints`. A `UserError` if there is no undamaged one."""
         checkpoint = best_checkpoint(self.checkpoints_folder)
         if checkpoint is None:
-            if damaged := checkpoint_paths(self.checkpoints_folder):
-                raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
-            raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
+            if damaged := layout.checkpoint_paths(self.checkpoints_folder):
+                raise layout.run_error(
+                    self.path, f"all of its {len(damaged)} checkpoints are damaged"
+                )
+            raise layout.run_error(self.path, "has no checkpoint; train it for at least one epoch")
         return checkpoint
 
 
@@ -266,7 +260,7 @@ def open_run_corpus(run: Run) -> "Corpus":
     from minigpt.corpus.token_store import reopen_corpus
 
     if not run.corpus_file.is_file():
-        raise run_error(run.path, "was imported; its training text is unknown")
+        raise layout.run_error(run.path, "was imported; its training text is unknown")
     config, tokenizer = run.config, run.load_tokenizer()
     # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
     learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
@@ -274,6 +268,8 @@ def open_run_corpus(run: Run) -> "Corpus":
     corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
     if corpus is None:
         source = config.data.source
-        raise run_error(run.path, f"its text (data.source = {source!r}) has changed since training")
+        raise layout.run_error(
+            run.path, f"its text (data.source = {source!r}) has changed since training"
+        )
     # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
     return replace(corpus, tokenizer=tokenizer)

@@ -22,16 +22,7 @@ from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import sha256_of
-from minigpt.targets.targets import (
-    TARGETS,
-    TOLERANCES,
-    ExportSource,
-    Opened,
-    Target,
-    Tolerance,
-    target_named,
-    target_of,
-)
+from minigpt.targets import targets
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
@@ -48,9 +39,11 @@ def write_export(
     run: "Run", format: str, output: Path, weights: str, certificate: bool, with_text: bool
 ) -> dict[str, Any] | None:
     """Exports a run as `minigpt.export_run`, without writing the report of the run."""
-    if format not in TARGETS:
-        raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
-    target = target_named(format)
+    if format not in targets.TARGETS:
+        raise ValueError(
+            f"`format` must be one of {', '.join(targets.TARGETS)}. Received: {format!r}"
+        )
+    target = targets.target_named(format)
     if weights not in target.weights:
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
@@ -58,7 +51,7 @@ def write_export(
         reason = "cannot contain the training text; should be html"
         raise UserError(ArgumentProblem("format", format, reason))
     target.check_packages()
-    source = ExportSource(run, with_text)
+    source = targets.ExportSource(run, with_text)
     check_output(output, target.is_folder)
     if problem := target.problem(run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))
@@ -104,7 +97,7 @@ def new_output(output: Path, is_folder: bool) -> Iterator[Path]:
 
 def verify_export(path: Path, run: "Run") -> dict[str, Any]:
     """Verifies an export as `minigpt.verify`, without writing the report of the run."""
-    target = target_of(path)
+    target = targets.target_of(path)
     try:
         with hide_tensorflow_log():
             export = target.open(path)
@@ -116,13 +109,16 @@ def verify_export(path: Path, run: "Run") -> dict[str, Any]:
         if isinstance(error, ModuleNotFoundError):
             problem = f"{error.name} is not installed: {install_command(target.name)}"
         raise UserError(ArgumentProblem("path", path, problem)) from None
-    certificate = certify(path, ExportSource(run), target, export)
+    certificate = certify(path, targets.ExportSource(run), target, export)
     record_certificate(run, path, certificate)
     return certificate
 
 
 def certify(
-    path: Path, source: ExportSource, target: Target, export: Opened | None = None
+    path: Path,
+    source: targets.ExportSource,
+    target: targets.Target,
+    export: targets.Opened | None = None,
 ) -> dict[str, Any]:
     """Compares an exported file or folder with the best model of a run; `export`, if it is open already.
 
@@ -145,7 +141,7 @@ def certify(
     with hide_tensorflow_log():
         export = export or target.open(path)
         measured = compare(opened_keras(model, tokenizer), export, material)
-    problems = problems_of(measured, TOLERANCES[export.weights])
+    problems = problems_of(measured, targets.TOLERANCES[export.weights])
     if export.learned_steps:
         # The cause of the others.
         problems = [f"its weights were changed by learning, in {export.learned_steps} steps"]
@@ -174,7 +170,7 @@ def certify(
     }
 
 
-def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
+def problems_of(measured: dict[str, Any], tolerance: targets.Tolerance) -> list[str]:
     """Returns the measurements of `compare` that are outside the tolerance, one line each."""
     logits, bits, greedy = measured["logits"], measured["bits_per_byte"], measured["greedy"]
     tokenizer, answers = measured["tokenizer"], measured.get("answers")

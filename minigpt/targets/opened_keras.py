@@ -9,6 +9,7 @@ import numpy as np
 from minigpt.config.sampling import TextSettings
 from minigpt.generation.base_models import Prompt, chat_prompt
 from minigpt.generation.decoding import Decoder
+from minigpt.generation.decoding_loop import padded
 from minigpt.generation.sampler import Sampler
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
@@ -37,10 +38,10 @@ def opened_keras(
         for start in range(0, len(texts), rows):
             batch = texts[start : start + rows]
             # The model is causal: no token sees the padding after it.
-            inputs: Any = _padded(batch)
+            inputs: Any = padded(batch)[0]
             if sources[start] is not None:
                 read = [ids for ids in sources[start : start + rows] if ids is not None]
-                inputs = (_padded(read), np.array([len(ids) for ids in read], np.int32), inputs)
+                inputs = (*padded(read), inputs)
             scores = model(inputs).numpy()
             yield from (row[: len(ids)] for row, ids in zip(scores, batch, strict=True))
 
@@ -86,11 +87,3 @@ def in_float32(model: Any) -> Any:
     copy = build_model(model.config, model.vocab_size, "float32")
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _padded(texts: Texts) -> np.ndarray:
-    """Returns int32[B, T] of texts of up to T tokens."""
-    padded = np.zeros([len(texts), max(map(len, texts))], np.int32)
-    for row, ids in zip(padded, texts, strict=True):
-        row[: len(ids)] = ids
-    return padded

@@ -15,19 +15,11 @@ import numpy as np
 
 from minigpt.environment import install_command
 from minigpt.errors import UserError
+from minigpt.tokenizers import gpt2
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, FileTokenizer
-from minigpt.tokenizers.gpt2 import (
-    MAX_IDS,
-    PATTERNS,
-    GPT2Tokenizer,
-    Splitting,
-    added_bytes,
-    byte_alphabet,
-    read_added_tokens,
-)
 
-NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
+NAMES: dict[gpt2.Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -56,10 +48,10 @@ class HuggingFaceTokenizer(FileTokenizer):
             raise ValueError(f"not a tokenizer.json: {error}") from None
         self.ids = ids = library.get_vocab(with_added_tokens=True)
         largest = max(ids.values(), default=-1)
-        if largest >= MAX_IDS:
-            raise ValueError(f"has the id {largest:,}; should be below {MAX_IDS:,}")
+        if largest >= gpt2.MAX_IDS:
+            raise ValueError(f"has the id {largest:,}; should be below {gpt2.MAX_IDS:,}")
         self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
-        is_bytes = byte_alphabet().keys() <= ids.keys()
+        is_bytes = gpt2.byte_alphabet().keys() <= ids.keys()
         unknown = described["model"].get("unk_token")
         names = [unknown] if unknown else UNKNOWN_NAMES
         if not is_bytes and not described["model"].get("byte_fallback"):
@@ -73,7 +65,7 @@ class HuggingFaceTokenizer(FileTokenizer):
         begin, decode = len(library.decode(first)), library.decode
         for i, token in texts.items():
             if is_bytes:
-                pieces[i] = added_bytes(token)
+                pieces[i] = gpt2.added_bytes(token)
             elif byte := _BYTE.fullmatch(token):
                 pieces[i] = bytes.fromhex(byte[1])
             else:
@@ -123,7 +115,7 @@ def read_gpt2(
     end_id: int | None = None,
     size: int | None = None,
     finds_special: bool = True,
-) -> GPT2Tokenizer:
+) -> gpt2.GPT2Tokenizer:
     """Returns the tokenizer of a tokenizer.json of GPT-2's or Qwen3's kind.
 
     Args:
@@ -142,7 +134,7 @@ def read_gpt2(
         split = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
         pairs = [(str(a), str(b)) for a, b in split]
         # Tokens that are not special are searched for in the normalized text, if nothing else is said.
-        added = read_added_tokens(
+        added = gpt2.read_added_tokens(
             [
                 {"normalized": not token.get("special", False), **token}
                 for token in described.get("added_tokens") or []
@@ -152,21 +144,21 @@ def read_gpt2(
         problem = "should have vocab, merges and added tokens with id and content"
         raise UserError(f"{path}: damaged; {problem}") from None
     # An added token may also be a part of words, with the same id.
-    ordinary = {*byte_alphabet(), *(a + b for a, b in pairs)} & tokens.keys()
+    ordinary = {*gpt2.byte_alphabet(), *(a + b for a, b in pairs)} & tokens.keys()
     special = {token.content: token.id for token in added if token.content not in ordinary}
     if end_id is None:
         end_id = next((special[name] for name in END_NAMES if name in special), None)
     added = [token for token in added if finds_special or not token.special]
-    return GPT2Tokenizer.from_tables(
+    return gpt2.GPT2Tokenizer.from_tables(
         tokens, pairs, (str(path), str(path)), special, end_id, size, added, splitting
     )
 
 
-def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
+def splitting_of(path: Path, described: dict[str, Any]) -> gpt2.Splitting:
     """Returns how a tokenizer.json splits text; a `UserError` unless it is of GPT-2's or Qwen3's kind."""
     before = described.get("pre_tokenizer")
     is_sequence = isinstance(before, dict) and before.get("type") == "Sequence"
-    splitting: Splitting = "qwen2" if is_sequence else "gpt2"
+    splitting: gpt2.Splitting = "qwen2" if is_sequence else "gpt2"
     if difference := _difference(described, _EXPECTED[splitting] | _COMMON):
         name, value, right = difference
         raise UserError(
@@ -179,9 +171,9 @@ def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
 
 
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False}
-_SPLIT = {"type": "Split", "pattern": {"Regex": PATTERNS["qwen2"]}, "behavior": "Isolated"}
+_SPLIT = {"type": "Split", "pattern": {"Regex": gpt2.PATTERNS["qwen2"]}, "behavior": "Isolated"}
 _SPLITS = [{**_SPLIT, "invert": False}, {**_BYTES, "use_regex": False}]
-_EXPECTED: dict[Splitting, dict[str, Any]] = {
+_EXPECTED: dict[gpt2.Splitting, dict[str, Any]] = {
     "gpt2": {"pre_tokenizer": {**_BYTES, "use_regex": True}, "normalizer": None},
     "qwen2": {
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": _SPLITS},

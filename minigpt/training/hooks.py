@@ -55,17 +55,8 @@ class Hooks:
         self._failed: set[Hook] = set()
 
     def started(self, loop: "TrainingLoop") -> None:
-        self._call("started", loop)
+        self.call("started", loop)
         self._hooks = [hook for hook in self._hooks if hook not in self._failed]
-
-    def step_ended(self, logs: dict[str, Any]) -> None:
-        self._call("step_ended", logs)
-
-    def evaluated(self, logs: dict[str, Any]) -> None:
-        self._call("evaluated", logs)
-
-    def best_ready(self, run: Run, model: keras.Model) -> None:
-        self._call("best_ready", run, model)
 
     @property
     def advice(self) -> str | None:
@@ -73,9 +64,10 @@ class Hooks:
         return next((hook.advice for hook in self._hooks if hook.advice is not None), None)
 
     def finished(self, run: Run, state: str) -> list[str]:
-        return [line for lines in self._call("finished", run, state) for line in lines]
+        return [line for lines in self.call("finished", run, state) for line in lines]
 
-    def _call(self, method: str, *arguments: Any) -> list[Any]:
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method of all hooks; returns the results of those that did not fail."""
         results = []
         for hook in self._hooks:
             try:

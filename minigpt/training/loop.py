@@ -149,10 +149,10 @@ class TrainingLoop:
                     if saving.is_time(training.sample_every_steps):
                         self._show_samples()
                     callbacks.on_train_batch_end(number, _known(logs))
-                    hooks.step_ended(logs)
+                    hooks.call("step_ended", logs)
                     saving.save_if_due()
                     if "val_loss" in logs:
-                        hooks.evaluated(logs)
+                        hooks.call("evaluated", logs)
                     if self._agree_to_end():
                         break
 
@@ -164,7 +164,7 @@ class TrainingLoop:
                     self._show_samples()
                 callbacks.on_epoch_end(epoch, _known(logs))
                 saving.save()
-                hooks.evaluated(logs)
+                hooks.call("evaluated", logs)
                 if self._agree_to_end():
                     break
         self.ended_together = True

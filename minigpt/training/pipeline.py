@@ -202,7 +202,7 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     """
     best = run.load_model()
     weights = best.get_weights()
-    hooks.best_ready(run, best)
+    hooks.call("best_ready", run, best)
     # A hook may have changed them, for example rounded them.
     best.set_weights(weights)
     # This file is written last: if it exists, the other files are complete or could not be written.

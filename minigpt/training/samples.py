@@ -1,7 +1,6 @@
 """Samples after an epoch: continued prompts."""
 
 import re
-import reprlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -114,12 +113,6 @@ class TextGenerator(keras.callbacks.Callback):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        if args and isinstance(args[0], (float, str, type(None))):
-            raise TypeError(
-                "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
-                "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator("
-                f"tokenizer, prompts). Received: {reprlib.repr(args[0])}"
-            )
         names = {"max_tokens", "start_tokens", "index_to_word"}
         is_tutorial = isinstance(args[0], Integral) if args else not names.isdisjoint(kwargs)
         (self._from_tutorial if is_tutorial else self._from_tokenizer)(*args, **kwargs)

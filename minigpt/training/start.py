@@ -31,21 +31,8 @@ from minigpt.corpus.token_store import Corpus, given_tokenizer, open_corpus
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.evaluation.base_scores import bits_before_training
 from minigpt.notices import LOGGER
+from minigpt.runs import checkpoints, layout
 from minigpt.runs.base_file import BaseFile, run_or_file
-from minigpt.runs.checkpoints import (
-    Checkpoint,
-    newest_checkpoint,
-    remove_checkpoints,
-)
-from minigpt.runs.layout import (
-    bases,
-    check_new_run,
-    checkpoint_paths,
-    new_run_path,
-    remove_later_snapshots,
-    run_error,
-    run_name,
-)
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
@@ -83,7 +70,7 @@ class Start:
 
     config: Config
     run: Run | None = None
-    checkpoint: Checkpoint | None = None
+    checkpoint: checkpoints.Checkpoint | None = None
     path: Path | None = None
     name: str = "run"
     completed: Completed | None = None
@@ -125,16 +112,16 @@ class Start:
         for file in (run.metrics_file, run.samples_file):
             cut_lines(file, checkpointing.epochs_done if checkpoint else -1)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
-        remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
+        layout.remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
         # The user may have removed the folder to start again.
         run.checkpoints_folder.mkdir(exist_ok=True)
-        names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
+        names = [path.name for path in layout.checkpoint_paths(run.checkpoints_folder)]
         if checkpoint and names[-1] == checkpoint.path.name:
             # The process may have been killed just before it removed them.
             checkpointing.remove_old(names[-1])
         else:
             # Damaged ones are kept for inspection until the next checkpoint is written.
-            remove_checkpoints(run.checkpoints_folder, keep=names)
+            checkpoints.remove_checkpoints(run.checkpoints_folder, keep=names)
         checkpointing.write_limits()
 
     def describe(self, run: Run, step: int, end: int) -> str:
@@ -177,14 +164,14 @@ def new_training(
         raise TypeError(f"`name` must be a string. Received: {name!r}")
     paths = [text] if isinstance(text, str | Path) else text
     check_strings("text", paths)
-    name = name or run_name(config, paths)
+    name = name or layout.run_name(config, paths)
     if isinstance(config, Config) and (overrides or base is not None or paths):
         config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
     if not isinstance(config, Config):
         config = load_new_config(config, overrides, paths, base)
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
-        check_new_run(path or new_run_path(name))
+        layout.check_new_run(path or layout.new_run_path(name))
     completed, read = complete_settings(config, measures_speed=is_alone)
     return Start(completed.config, path=path, name=name, completed=completed, text=read)
 
@@ -224,7 +211,7 @@ def complete_settings(
     text, size, speed, gpus, line, bits = None, None, REFERENCE_SPEED, 0, "", None
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
     if is_auto:
-        name = next(iter(bases()), None)
+        name = next(iter(layout.bases()), None)
         source: Run | BaseFile | None = run_or_file(name, "training.init_from") if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
             source, line = None, f"Starts from nothing: {reason}."
@@ -250,7 +237,7 @@ def complete_settings(
     elif is_open:
         text = text or read_text(data)
         size = text.size
-        shown = f'the base "{name}"' if name in bases() else name
+        shown = f'the base "{name}"' if name in layout.bases() else name
         bits = _bits_before_training(source, text)
         if bits is None and is_auto and source:
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
@@ -269,7 +256,7 @@ def complete_settings(
     if is_auto and size:
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
-    if text and data.source in ("files", "datasets") and (source is None or name in bases()):
+    if text and data.source in ("files", "datasets") and (source is None or name in layout.bases()):
         known_bits = (bits[0] if bits else 0.0) if source else None
         line = f"{line}\n{what_to_expect(text.size.bytes, known_bits)}".lstrip()
     return replace(completed, beginning=line, bits=bits), text
@@ -318,11 +305,13 @@ def resumed_training(
     """
     run = Run(path)
     if not run.corpus_file.is_file():
-        raise run_error(run.path, f"was imported, not trained; {START_FROM_IT}")
+        raise layout.run_error(run.path, f"was imported, not trained; {START_FROM_IT}")
     for folder in (run.checkpoints_folder, run.snapshots_folder):
         if folder.is_symlink():
             # The link may lead to the files of another run, which this run's lock does not protect.
-            raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
+            raise layout.run_error(
+                run.path, f"its {folder.name} is a symbolic link; should be a folder"
+            )
     with run_lock(run.path) if is_first else nullcontext():
         config = load_config(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
@@ -337,7 +326,7 @@ def resumed_training(
         yield Start(config, run, checkpoint)
 
 
-def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
+def keeps_limits(checkpoint: checkpoints.Checkpoint, config: Config) -> bool:
     """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
     previous, training = load_config(checkpoint.progress.config).training, config.training
     return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
@@ -364,18 +353,18 @@ def settings_to_extend(
     return settings
 
 
-def _newest_checkpoint(run: Run) -> Checkpoint | None:
+def _newest_checkpoint(run: Run) -> checkpoints.Checkpoint | None:
     """Returns the newest undamaged checkpoint; None if there is none at all."""
     folder = run.checkpoints_folder
-    found = newest_checkpoint(folder)
-    if found is None and (broken := checkpoint_paths(folder)):
+    found = checkpoints.newest_checkpoint(folder)
+    if found is None and (broken := layout.checkpoint_paths(folder)):
         raise UserError(
             f"{folder}: contains no undamaged checkpoint ({len(broken)} are damaged); should contain "
             "one, or be empty to start from the first step"
         )
     if found is None and run.model_file.exists():
         problem = "has a finished model and no checkpoint to resume from"
-        raise run_error(run.path, f"{problem}; {START_FROM_IT}")
+        raise layout.run_error(run.path, f"{problem}; {START_FROM_IT}")
     return found
 
 

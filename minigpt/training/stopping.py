@@ -2,16 +2,15 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console
 
 from minigpt.config import TrainingConfig
 from minigpt.errors import UserError, write_problem
-from minigpt.interrupts import stopping_signals
+from minigpt.interrupts import signals_handled_by
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.training.console import show
@@ -27,19 +26,14 @@ class Interrupt:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.requested = False
-        self._previous: dict[int, Any] = {}
+        self._handled = ExitStack()
 
     def __enter__(self) -> None:
-        try:
-            for number in stopping_signals():
-                self._previous[number] = signal.signal(number, self._request)
-        except ValueError:
-            pass  # Only the main thread may handle signals.
+        with suppress(ValueError):  # Only the main thread may handle signals.
+            self._handled.enter_context(signals_handled_by(self._request))
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
+        self._handled.close()
 
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True

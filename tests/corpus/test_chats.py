@@ -140,7 +140,7 @@ def test_chats_among_other_texts_are_texts(tmp_path):
         complete_settings(load_new_config(None, ["data.me=Ana"], [str(tmp_path)]))
     (tmp_path / "book.txt").unlink()
     chosen = complete_settings(load_new_config(None, ["data.me=Ben"], [str(tmp_path)]))[0].config
-    assert chosen.data.me == "Ben" and chosen.data.paths == [str(tmp_path / "chat.txt")]
+    assert chosen.data.me == "Ben" and chosen.data.source == "dialogues"
 
 
 def test_a_chat_is_trained_on_and_answers(tmp_path, no_export, without_xla):

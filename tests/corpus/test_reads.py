@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from minigpt.config import load_config
-from minigpt.corpus import formats, sources
+from minigpt.corpus import formats
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.start import new_training
 
@@ -66,16 +66,3 @@ def test_a_document_is_parsed_once(tmp_path, cache, monkeypatch):
     monkeypatch.setitem(formats.MARKED, ".html", lambda text: parsed.append(1) or text)
     new_training(load_config(None, text=[str(path)]), [], tmp_path / "run", None).open_corpus()
     assert parsed == [1]
-
-
-def test_a_large_text_is_read_again_for_its_documents(tmp_path, opens, monkeypatch):
-    path = tmp_path / "book.txt"
-    path.write_bytes(FILES["book.txt"])
-    small = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
-    monkeypatch.setattr(sources, "IN_MEMORY", 1000)
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "other"))
-    opens.clear()
-    large = open_corpus(load_config(None, text=[str(path)]).data, load_config(None).tokenizer)
-    assert opens[str(path)] == 2
-    assert large.fingerprint == small.fingerprint
-    assert (large.train.ids == small.train.ids).all() and (large.val.ids == small.val.ids).all()

@@ -129,12 +129,6 @@ def test_the_problems_of_all_files_are_reported_at_once(tmp_path, monkeypatch):
     assert "pip install" in line and "pyarrow" in line.partition("pip install")[2]
 
 
-@pytest.mark.parametrize("path", ["book.txt", b"book.txt"])
-def test_a_single_path_is_no_list(path):
-    with pytest.raises(UserError, match="paths = "):
-        TextFiles(path)
-
-
 def test_files_of_ids_that_cannot_be_used(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"123")
     np.save(tmp_path / "c.npy", np.array([0.5]))

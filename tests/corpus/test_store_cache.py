@@ -119,7 +119,7 @@ def test_no_text_and_no_cache_folder(tmp_path, monkeypatch):
         open_corpus(files(tmp_path, [" ", "\n"]), CHARACTERS)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(UserError, match=f"{tmp_path / 'file'}.*: Not a directory"):
+    with pytest.raises(UserError, match=f"{tmp_path / 'file'}: File exists"):
         open_corpus(files(tmp_path, TEXTS), CHARACTERS)
 
 

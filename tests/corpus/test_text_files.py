@@ -145,5 +145,5 @@ def test_the_fingerprint_depends_on_content_not_on_names_or_dates(tmp_path):
 def test_an_empty_path_is_not_the_working_folder(tmp_path, monkeypatch):
     write(tmp_path / "a.txt", "text")
     monkeypatch.chdir(tmp_path)
-    assert problems("") == ("paths = '': should name a file, a folder or a glob",)
+    assert problems("") == ("'': no such file or folder",)
     assert read(".") == ["text"]

@@ -1,6 +1,7 @@
 """Translator: source ids to target ids."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ def model():
 
 @pytest.fixture(scope="module")
 def translator(model):
-    return Translator(model, END, never_sampled_ids=(0, START), start_id=START)
+    ids = SimpleNamespace(end_id=END, never_sampled_ids=(0, START), start_id=START)
+    return Translator(model, ids)
 
 
 def log_probabilities(model, source, targets):

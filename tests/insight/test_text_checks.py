@@ -125,10 +125,6 @@ BAD = {
         "control_characters",
         documents("\n".join(f"\x1b[31mERROR\x1b[0m {s}" for s in prose(300))),
     ),
-    "Gutenberg": (
-        "boilerplate",
-        documents("*** START OF THE PROJECT GUTENBERG EBOOK MOBY DICK ***\n" + "\n".join(paragraphs(90))),
-    ),
     "HTML": (
         "html",
         documents(*(f'<div class="post"><p>{s}</p></div>' for s in prose(300))),

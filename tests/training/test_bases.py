@@ -131,16 +131,12 @@ def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xl
     assert [s["epoch"] for s in read_lines(run.samples_file)[::prompts]] == [0, 1, 2]
 
 
-def test_the_validation_text_is_not_read_for_the_choice(own_bases, book, tmp_path, monkeypatch):
+def test_the_validation_text_is_not_read_for_the_choice(own_bases, book, tmp_path):
     own = tmp_path / "own.txt"
     own.write_text("0123456789 9876543210\n" * 400)
     data = data_config(source="files", paths=[str(book)], val_paths=[str(own)])
     expected = base_scores._pieces(read_text(data_config(source="files", paths=[str(book)])))
     assert base_scores._pieces(read_text(data)) == expected
-    # A text that is not kept in memory.
-    monkeypatch.setattr("minigpt.corpus.sources.IN_MEMORY", 10)
-    text = read_text(data)
-    assert text.documents is None and base_scores._pieces(text) == expected
 
 
 def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):

@@ -3,6 +3,7 @@
 There is no GPU here: TensorFlow's registry is asked, which lists the kernels of the installed package.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -107,7 +108,8 @@ def test_generation(model, optimizer, precision):
     """Drawing, within the context and beyond it; translation, greedily and by beam search."""
     built = build(model, optimizer, precision)
     if model == "translation":
-        loop: Any = Translator(built, end_id=1, never_sampled_ids=[0]).translate
+        ids = SimpleNamespace(end_id=1, start_id=1, never_sampled_ids=[0])
+        loop: Any = Translator(built, ids).translate
     else:
         loop = Decoder(built, end_id=1, never_sampled_ids=[0]).generate
     assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2

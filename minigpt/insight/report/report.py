@@ -17,19 +17,9 @@ from minigpt.config.schema import STORIES_DEFAULTS, selector
 from minigpt.config.section import Section
 from minigpt.errors import UserError, as_path
 from minigpt.pages.inlining import SHARED, json_element, template
+from minigpt.runs import records
 from minigpt.runs.analysis import Analysis, Baselines
 from minigpt.runs.checkpoints import best_state
-from minigpt.runs.records import (
-    count,
-    interval_lines,
-    mapping,
-    number,
-    numbers,
-    read_lines,
-    read_object,
-    spread,
-    text,
-)
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 
@@ -68,19 +58,19 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
     return {
         **_analysis_values(known, name),
-        "name": text(name, 300),
+        "name": records.text(name, 300),
         "kind": config.model.kind if config else "gpt",
         **{name: recorded.get(name) for name in _SIZES},
-        "description": text(recorded.get("text"), 2000),
-        "base": text(Path(config.training.init_from or "").name, 300) if config else None,
+        "description": records.text(recorded.get("text"), 2000),
+        "base": records.text(Path(config.training.init_from or "").name, 300) if config else None,
         "best_epoch": best,
-        "metrics": spread(metrics, _MOST_EPOCHS),
+        "metrics": records.spread(metrics, _MOST_EPOCHS),
         "epochs": sum(isinstance(e := record["epoch"], int) and e > 0 for record in metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples,
         "certificates": certificate_values(run),
         "settings": setting_rows(config) if config else [],
-        "device": text(recorded.get("device"), 300),
+        "device": records.text(recorded.get("device"), 300),
     }
 
 
@@ -105,17 +95,17 @@ def _analysis_values(known: Analysis, name: str) -> dict[str, Any]:
 def _metrics(run: Run) -> list[dict[str, Any]]:
     """Returns the validations in order. If there are several lines about one, the last one counts."""
     by_epoch = {
-        epoch: {"epoch": epoch, **numbers(record, _METRICS)}
-        for record in read_lines(run.metrics_file)
-        if (epoch := number(record.get("epoch"))) is not None and epoch >= 0
+        epoch: {"epoch": epoch, **records.numbers(record, _METRICS)}
+        for record in records.read_lines(run.metrics_file)
+        if (epoch := records.number(record.get("epoch"))) is not None and epoch >= 0
     }
     return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
 
 def _steps(run: Run) -> list[dict[str, Any]]:
     """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
-    lines = interval_lines(read_lines(run.steps_file), _MOST_STEPS)
-    return [{"step": line["step"], **numbers(line, ("loss", *_MEASURED))} for line in lines]
+    lines = records.interval_lines(records.read_lines(run.steps_file), _MOST_STEPS)
+    return [{"step": line["step"], **records.numbers(line, ("loss", *_MEASURED))} for line in lines]
 
 
 REPORT_FILE = "report.html"
@@ -164,22 +154,22 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
 # The files may be damaged, or come from somebody else: the type and the length of each value are checked.
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
 _NAME_CHARACTERS, _PROBLEM_CHARACTERS = 300, 500
-_name = functools.partial(text, most=_NAME_CHARACTERS)
+_name = functools.partial(records.text, most=_NAME_CHARACTERS)
 # The keys of the page: the type of a value, and where a certificate has it.
 _CERTIFICATE: dict[str, tuple[Callable[[Any], Any], str]] = {
     **{name: (_name, name) for name in ("name", "format", "weights", "date")},
-    "bytes": (count, "bytes"),
+    "bytes": (records.count, "bytes"),
     "has_logits": (bool, "logits"),
-    "largest_difference": (number, "logits.largest_difference"),
-    "same_texts": (count, "greedy.same_texts"),
-    "prompts": (count, "greedy.prompts"),
-    "source_bits": (number, "bits_per_byte.source"),
-    "export_bits": (number, "bits_per_byte.export"),
-    "compared_tokens": (count, "logits.tokens"),
+    "largest_difference": (records.number, "logits.largest_difference"),
+    "same_texts": (records.count, "greedy.same_texts"),
+    "prompts": (records.count, "greedy.prompts"),
+    "source_bits": (records.number, "bits_per_byte.source"),
+    "export_bits": (records.number, "bits_per_byte.export"),
+    "compared_tokens": (records.count, "logits.tokens"),
     "compared_text": (_name, "text"),
-    "same_lines": (count, "tokenizer.same"),
-    "lines": (count, "tokenizer.lines"),
-    "tokens_per_second": (number, "tokens_per_second"),
+    "same_lines": (records.count, "tokenizer.same"),
+    "lines": (records.count, "tokenizer.lines"),
+    "tokens_per_second": (records.number, "tokens_per_second"),
     "checkpoint": (_name, "checkpoint.name"),
 }
 
@@ -190,22 +180,22 @@ def certificate_values(run: Run) -> list[dict[str, Any]]:
     Every key is there; None stands for what is missing or has a wrong type. "is_current" says whether the
     best model of the run is still the one that was exported; None if that is not known.
     """
-    found = [read_object(file) for file in run.certificates_folder.glob("*.json")]
-    records = [record for record in found if isinstance(record.get("format"), str)]
+    found = [records.read_object(file) for file in run.certificates_folder.glob("*.json")]
+    valid = [record for record in found if isinstance(record.get("format"), str)]
     # Dates in ISO 8601 and UTC are sorted as strings.
-    records.sort(key=lambda record: str(record.get("date")), reverse=True)
-    best = best_state(run.checkpoints_folder) if records else None
-    return [_certificate(record, best) for record in records[:_MOST_CERTIFICATES]]
+    valid.sort(key=lambda record: str(record.get("date")), reverse=True)
+    best = best_state(run.checkpoints_folder) if valid else None
+    return [_certificate(record, best) for record in valid[:_MOST_CERTIFICATES]]
 
 
 def _certificate(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
     def value(place: str) -> Any:
         part, _, key = place.rpartition(".")
-        return mapping(record.get(part)).get(key) if part else record.get(key)
+        return records.mapping(record.get(part)).get(key) if part else record.get(key)
 
     sha256, problems = value("checkpoint.sha256"), record.get("problems")
     if isinstance(problems, list):
-        sentences = (text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS])
+        sentences = (records.text(each, _PROBLEM_CHARACTERS) for each in problems[:_MOST_PROBLEMS])
         problems = [sentence for sentence in sentences if sentence is not None]
     return {
         **{name: kind(value(place)) for name, (kind, place) in _CERTIFICATE.items()},
@@ -233,9 +223,9 @@ def samples_by_prompt(
     """
     groups: dict[tuple[str, int], dict[str, Any]] = {}
     seen: dict[tuple[float, str], int] = defaultdict(int)
-    for record in read_lines(file):
-        epoch = number(record.get("epoch"))
-        cut = {name: text(record.get(name), _TEXT_CHARACTERS) for name in _NAMES}
+    for record in records.read_lines(file):
+        epoch = records.number(record.get("epoch"))
+        cut = {name: records.text(record.get(name), _TEXT_CHARACTERS) for name in _NAMES}
         found = {name: value for name, value in cut.items() if value is not None}
         if epoch is None or epoch < 0 or "text" not in found:
             continue
@@ -247,7 +237,7 @@ def samples_by_prompt(
     kept = list(groups.values())[:_MOST_PROMPTS]
     epochs = sorted({epoch for group in kept for epoch in group["epochs"]})
     best = best_epoch if best_epoch in epochs else max(epochs, default=None)
-    shown = {best} if only_best else {*spread(epochs, _MOST_SAMPLED_EPOCHS), best}
+    shown = {best} if only_best else {*records.spread(epochs, _MOST_SAMPLED_EPOCHS), best}
     for group in kept:
         samples = sorted(group["epochs"].items())
         group["epochs"] = [{"epoch": e, "text": sample} for e, sample in samples if e in shown]
@@ -268,7 +258,7 @@ def setting_rows(config: Config) -> list[dict[str, Any]]:
     for name, value in config.settings("json").items():
         section, _, key = name.partition(".")
         shown = _without_folders(value) if key in ("paths", "val_paths", "init_from") else value
-        shown = text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS)
+        shown = records.text(json.dumps(shown, ensure_ascii=False), _VALUE_CHARACTERS)
         differs = value is not None and value != defaults[section].get(key)
         rows.append({"name": name, "value": shown, "differs": differs})
     return [row for row in rows if row["name"] != "training.step_limits"]

@@ -9,17 +9,11 @@ import keras
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from minigpt.config import model
 from minigpt.config.loading import problem_of
-from minigpt.config.model import (
-    QWEN3,
-    AnyTransformer,
-    EncoderDecoderConfig,
-    GPTConfig,
-    TransformerConfig,
-)
 from minigpt.models.layers.dense import Dense, own_initializer
 
-_ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
+_ADAPTER: TypeAdapter[model.TransformerConfig] = TypeAdapter(model.AnyTransformer)
 
 # Names in the Keras examples, in programs derived from them, and in `keras.layers.MultiHeadAttention`.
 MODEL_NAMES = {
@@ -65,7 +59,7 @@ def checked_arguments(other_names: Mapping[str, str]) -> Callable[[Any], Any]:
 
 def split_settings(
     arguments: Mapping[str, Any], **defaults: Any
-) -> tuple[TransformerConfig, dict[str, Any]]:
+) -> tuple[model.TransformerConfig, dict[str, Any]]:
     """Separates the settings of a transformer from the other keyword arguments of a layer or a model.
 
     If `head_dim` is not given for a GPT's post-norm block, each head has the full width, as in the Keras
@@ -81,17 +75,17 @@ def split_settings(
     Raises:
       ValueError: a setting is not valid.
     """
-    names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
+    names = {*model.GPTConfig.model_fields, *model.EncoderDecoderConfig.model_fields}
     others = {name: value for name, value in arguments.items() if name not in names}
     settings = {
         name: value for name, value in arguments.items() if name in names and value is not None
     }
     if settings.get("block", defaults.get("block")) == "modern":
-        defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
+        defaults = {name: value for name, value in defaults.items() if name not in model.QWEN3}
     settings = {**defaults, **settings}
     is_gpt = settings.get("kind", "gpt") == "gpt"
     if is_gpt and settings.get("block") == "post_norm":
-        width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
+        width = settings.get("embed_dim", model.GPTConfig.model_fields["embed_dim"].default)
         settings.setdefault("head_dim", width)
     return _ADAPTER.validate_python(settings), others
 

@@ -6,12 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.models.layers.arguments import (
-    MODEL_NAMES,
-    check_positive,
-    checked_arguments,
-    split_settings,
-)
+from minigpt.models.layers import arguments
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.variants import POSITIONS
 
@@ -39,7 +34,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         `position` is not a name in `POSITIONS`.
     """
 
-    @checked_arguments(MODEL_NAMES)
+    @arguments.checked_arguments(arguments.MODEL_NAMES)
     def __init__(
         self,
         max_len: int,
@@ -52,8 +47,10 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
-        split_settings({"dropout_rate": dropout_rate, "position": position})  # Checks them.
+        arguments.check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
+        arguments.split_settings(
+            {"dropout_rate": dropout_rate, "position": position}
+        )  # Checks them.
         self.max_len = max_len
         self.vocab_size = vocab_size
         self.embed_dim = embed_dim

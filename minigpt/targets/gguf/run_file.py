@@ -12,12 +12,7 @@ from typing import Any
 import numpy as np
 
 import minigpt
-from minigpt.runs.checkpoints import (
-    BrokenCheckpointError,
-    Checkpoint,
-    best_checkpoint_name,
-    read_checkpoint,
-)
+from minigpt.runs import checkpoints
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
@@ -53,7 +48,7 @@ def write_run_file(
     )
 
 
-def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint_file(run: Run, path: Path, checkpoint: checkpoints.Checkpoint) -> None:
     """Writes the model of a checkpoint, as `write_run_file`.
 
     Imports TensorFlow only for a run with `training.lora_rank`.
@@ -75,8 +70,8 @@ def _weights(run: Run) -> list[np.ndarray]:
         if not run.model_file.is_file():
             return _weights_of(run.best_checkpoint().arrays)
         # If the checkpoint is damaged, model.keras has the weights.
-        with suppress(BrokenCheckpointError):
-            return _weights_of(read_checkpoint(run.checkpoints_folder / name).arrays)
+        with suppress(checkpoints.BrokenCheckpointError):
+            return _weights_of(checkpoints.read_checkpoint(run.checkpoints_folder / name).arrays)
     if not run.model_file.is_file():
         run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
     # Imported through the package, which hides TensorFlow's log.
@@ -90,7 +85,7 @@ def _weights_of(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 def _best_name(run: Run) -> str | None:
     paths = checkpoint_paths(run.checkpoints_folder)
-    return best_checkpoint_name(paths[-1]) if paths else None
+    return checkpoints.best_checkpoint_name(paths[-1]) if paths else None
 
 
 def best_facts(run: Run) -> dict[str, Any]:

@@ -209,7 +209,7 @@ class SourceToTarget(TextModule):
     def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
         self.end_id = tokenizer.end_id
-        self.translator = Translator.of(model, tokenizer)
+        self.translator = Translator(model, tokenizer)
 
     @_graph(
         *(_spec("text", tf.string, 1), _spec("max_new_tokens", tf.int32)),

@@ -6,15 +6,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.tokenizers.gpt2 import (
-    CONTRACTIONS,
-    NUL,
-    SEPARATOR,
-    WHITE_SPACE,
-    AddedToken,
-    GPT2Tokenizer,
-    alternatives,
-)
+from minigpt.tokenizers import gpt2
 from minigpt.tokenizers.graph.graph_tokenizer import GraphTokenizer
 from minigpt.tokenizers.unicode_tables import ranges
 
@@ -37,7 +29,7 @@ class GraphAddedTokens(tf.Module):
 
     def __init__(
         self,
-        tokens: Sequence[AddedToken],
+        tokens: Sequence[gpt2.AddedToken],
         normalize: Callable[[str], str],
         normalized: Callable[[tf.Tensor], tf.Tensor],
     ) -> None:
@@ -72,7 +64,7 @@ class _Search(tf.Module):
 
     def __init__(self, ids: dict[str, int]) -> None:
         super().__init__()
-        self._pattern = f"({alternatives(ids)})" if ids else None
+        self._pattern = f"({gpt2.alternatives(ids)})" if ids else None
         # A table cannot be empty. No token is the empty text.
         table = {"": -1, **ids}
         self._ids = tf.lookup.StaticHashTable(
@@ -98,8 +90,8 @@ class _Search(tf.Module):
 
 # RE2 has no (?!\S), and its \s is ASCII only. In the published patterns, \s+(?!\S) leaves the last white
 # space of a run to the word after it. A first pass therefore cuts there, and \s+ is enough in the second.
-_SPACES = character_class(WHITE_SPACE)
-_NO_BREAKS = character_class([(9, 9), (0xB, 0xC), *WHITE_SPACE[1:]])
+_SPACES = character_class(gpt2.WHITE_SPACE)
+_NO_BREAKS = character_class([(9, 9), (0xB, 0xC), *gpt2.WHITE_SPACE[1:]])
 _SIGNS = rf" ?[^{_SPACES}\p{{L}}\p{{N}}]+"
 _LAST_SPACE = {
     "gpt2": rf"([{_SPACES}])([{_SPACES}][^{_SPACES}])",
@@ -107,8 +99,8 @@ _LAST_SPACE = {
     "qwen2": rf"([{_SPACES}])([{_NO_BREAKS}][^{_SPACES}])",
 }
 _WORD = {
-    "gpt2": rf"{CONTRACTIONS['gpt2']}| ?\p{{L}}+| ?\p{{N}}+|{_SIGNS}|[{_SPACES}]+",
-    "qwen2": rf"{CONTRACTIONS['qwen2']}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_SIGNS}[\r\n]*"
+    "gpt2": rf"{gpt2.CONTRACTIONS['gpt2']}| ?\p{{L}}+| ?\p{{N}}+|{_SIGNS}|[{_SPACES}]+",
+    "qwen2": rf"{gpt2.CONTRACTIONS['qwen2']}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_SIGNS}[\r\n]*"
     rf"|[{_SPACES}]*[\r\n]+|[{_SPACES}]+",
 }
 
@@ -116,10 +108,10 @@ _WORD = {
 class GPT2Graph(GraphTokenizer):
     """Runs the same sentencepiece model as `GPT2Tokenizer`."""
 
-    def __init__(self, tokenizer: GPT2Tokenizer) -> None:
+    def __init__(self, tokenizer: gpt2.GPT2Tokenizer) -> None:
         super().__init__(tokenizer)
         self._splitting = tokenizer.splitting
-        self._separator_id = tokenizer.pieces.index(bytes([SEPARATOR]))
+        self._separator_id = tokenizer.pieces.index(bytes([gpt2.SEPARATOR]))
         with hide_tensorflow_log():  # sentencepiece logs that the model has no normalizer.
             self._encoder = tensorflow_text.SentencepieceTokenizer(
                 tokenizer.sentencepiece_model(), out_type=tf.int32
@@ -135,14 +127,14 @@ class GPT2Graph(GraphTokenizer):
 
     def _ids_between(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Encodes texts without added tokens."""
-        separator = bytes([SEPARATOR])
+        separator = bytes([gpt2.SEPARATOR])
         texts = self._normalized(texts)
         texts = tf.strings.regex_replace(
             texts, _LAST_SPACE[self._splitting], rb"\1" + separator + rb"\2"
         )
         texts = tf.strings.regex_replace(texts, _WORD[self._splitting], rb"\0" + separator)
         texts = tf.strings.unicode_transcode(texts, "ISO-8859-1", "UTF-8")
-        ids = self._encoder.tokenize(tf.strings.regex_replace(texts, r"\x00", NUL))
+        ids = self._encoder.tokenize(tf.strings.regex_replace(texts, r"\x00", gpt2.NUL))
         return tf.ragged.boolean_mask(ids, ids != self._separator_id)
 
     def _normalized(self, texts: tf.Tensor) -> tf.Tensor:
@@ -150,7 +142,7 @@ class GPT2Graph(GraphTokenizer):
         if self._splitting == "gpt2":
             return texts
         # `nfc` keeps these characters too as and where they are.
-        separator, too_new = bytes([SEPARATOR]), character_class(ranges("not normalized"))
+        separator, too_new = bytes([gpt2.SEPARATOR]), character_class(ranges("not normalized"))
         marked = tf.strings.regex_replace(texts, f"([{too_new}])", separator + rb"\1" + separator)
         parts = tf.strings.split(marked, separator)
         normalized = tensorflow_text.normalize_utf8(parts.flat_values, "NFC")

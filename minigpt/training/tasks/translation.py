@@ -61,7 +61,7 @@ class Translation(Task):
 
     def set_model(self, model: EncoderDecoder) -> None:
         tokenizer, batch_size = self.corpus.tokenizer, self.config.training.batch_size
-        translate = Translator.of(model, tokenizer).translate_all
+        translate = Translator(model, tokenizer).translate_all
         self.evaluator = PairEvaluator(model, tokenizer, self.val, batch_size, translate)
 
     @property

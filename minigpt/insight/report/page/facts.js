@@ -48,7 +48,6 @@ const FINDING_TITLES = {
   repeated_text: "Repeated text",
   encoding: "Wrong encoding",
   control_characters: "Control characters",
-  boilerplate: "Boilerplate",
   html: "HTML",
 };
 
