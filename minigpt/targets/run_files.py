@@ -72,8 +72,8 @@ class BestExport(Hook):
 class Snapshots(Hook):
     """Writes portable files with matrices in int8 after updates 0, 1, 3, 10, 30, ...
 
-    A run that began from another model has that of update 0 only, unless `training.keep_snapshots` is set: the
-    others differ from it by less than rounding.
+    A run that began from another model has that of update 0 only, unless `training.keep_snapshots` is
+    set: the others differ from it by less than rounding.
     """
 
     name = "a state of training"
