@@ -65,9 +65,9 @@ def test_training_goes_on_from_a_file(tiny_run, tiny_file, tmp_path, without_xla
     write_run_file(tiny_run, tmp_path / "int8.gguf", "int8")
     ids = np.array([[1, 260, 270, 2, 3]], "int32")
     first, expected = run.snapshots()[0], tmp_path / "int8.gguf"
-    np.testing.assert_array_equal(
-        *(minigpt.load_portable(path).logits(ids) for path in (first, expected))
-    )
+    both = (minigpt.load_portable(path).logits(ids) for path in (first, expected))
+    # One of them is rounded at random.
+    np.testing.assert_allclose(*both, rtol=0, atol=0.03)
 
 
 def damaged(data: bytes, tmp_path: Path, checked: bool = True) -> BaseFile:

@@ -274,9 +274,10 @@ def _add_tensor(
         tensor_type = TensorType.F16
     elif tensor_type == TensorType.Q8_0 and noise:
         # Training began from weights that may be rounded, and changed most by less than half a step of the
-        # scale: rounding to the nearest step would undo that. With noise, a part of them is rounded up.
+        # scale: rounding to the nearest step would undo that. So a part of them is rounded up. The bounds
+        # keep the weights that have not changed.
         blocks = array.reshape(-1, _BLOCK)
-        steps = np.abs(blocks).max(1, keepdims=True) / 127
-        blocks = blocks + steps * noise.uniform(-0.5, 0.5, blocks.shape)
-        array = blocks.reshape(array.shape).astype(np.float32)
+        steps = np.maximum(np.abs(blocks).max(1, keepdims=True) / 127, np.finfo(np.float32).tiny)
+        steps_up = np.floor(blocks / steps + noise.uniform(0.001, 0.999, blocks.shape))
+        array = (steps_up * steps).astype(np.float32).reshape(array.shape)
     writer.add_tensor(name, gguf.quants.quantize(array, tensor_type), raw_dtype=tensor_type)
