@@ -163,6 +163,11 @@ def test_a_chat_is_trained_on_and_answers(tmp_path, no_export, without_xla):
     )
     (line,) = refused(*given, "--me", "Eve", cwd=tmp_path)
     assert "--me 'Eve'" in line and "Ana" in line
+    (line,) = refused("train", "--config", "default", "--me", "Eve", cwd=tmp_path)
+    assert (
+        "--set" not in line
+        and "--me 'Eve': belongs to data.source = 'files' or 'dialogues'" in line
+    )
     done = called(*given, "--me", "Ben", "--set=training.steps_per_epoch=2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert minigpt.Run(tmp_path / "run").config.data.me == "Ben"
