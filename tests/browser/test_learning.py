@@ -115,7 +115,7 @@ def test_the_page_of_a_run_that_began_from_a_base(open_page, run_from_base, tmp_
     tab = open_page(page)
     wait_until_ready(tab)
     (expected,) = minigpt.load_portable(base).generate("Ana", 8, temperature=0)
-    first = tab.generate("Ana", snapshot=0, max_new_tokens=8, temperature=0)
+    first = tab.generate("Ana", snapshot=0, maxNewTokens=8, temperature=0)
     assert first["text"] == expected
     model, text = minigpt.load_portable(page), tiny_text(20)
     losses = model.learn(text, 3, learning_rate=0.01, batch_size=2)
