@@ -228,10 +228,10 @@ def run_from_base(tiny_run: minigpt.Run, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("from_base")
     write_run_file(tiny_run, folder / "english.gguf", "int8")
     (folder / "book.txt").write_text(tiny_text(60, seed=1).replace("figs", "nuts"))
-    settings = {"training": {"epochs": 1, "steps_per_epoch": 8}, "sampling.max_new_tokens": 12}
-    given = {"base": folder / "english.gguf", "overrides": settings}
+    short = {"training": {"epochs": 1, "steps_per_epoch": 8}, "sampling.max_new_tokens": 12}
+    text, base, run = folder / "book.txt", folder / "english.gguf", folder / "run"
     with nothing_compiled():
-        return minigpt.train(text=folder / "book.txt", run=folder / "run", **given)
+        return minigpt.train(text=text, base=base, run=run, overrides=short)
 
 
 @pytest.fixture(scope="session")
