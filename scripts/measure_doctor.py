@@ -22,7 +22,7 @@ import minigpt
 from minigpt.training import pipeline
 
 Settings = dict[str, Any]
-# Of every run from nothing, unless a case says otherwise.
+# Of every run, unless a case says otherwise.
 COMMON: Settings = {
     "tokenizer.kind": "character",
     **{"model.max_len": 64, "model.embed_dim": 64, "model.num_layers": 2, "model.num_heads": 2},
@@ -43,12 +43,6 @@ RISING = {
 }
 SMALL = {"training.steps_per_epoch": 200, "model.embed_dim": 16, "model.num_layers": 1}
 DROPPED = {"training.steps_per_epoch": 80, "model.dropout_rate": 0.2}
-# More steps than are chosen for so short a text, at a higher rate. None of COMMON.
-FROM_BASE = {
-    **{"training.init_from": "english", "training.epochs": 5, "training.steps_per_epoch": 6},
-    **{"training.learning_rate": 3e-3, "training.keep_snapshots": False, "sampling.prompts": []},
-    **{"training.max_minutes": "none", "training.early_stopping_patience": "none"},
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,6 @@ CASES = [
     Case("overfitted", "short", LONG, {"training.epochs": 4}),
     Case("overfitted", "short", LONG, {"model.embed_dim": 32}),
     Case("overfitted", "short", LONG, {"text": "play"}),
-    Case("overfitted", "short", FROM_BASE, {"text": "play"}),
     Case("overfitted", "short", DROPPED, {"model.dropout_rate": 0.4}),
     Case("overfitted", "short", DROPPED, {"training.epochs": 4}),
     Case("too_small", "long", SMALL, {"model.embed_dim": 96}),
@@ -137,9 +130,8 @@ class Runs:
             run = pipeline.train(resume_from=path, overrides=sets, console=console)
         else:
             data = {"data.source": "files", "data.paths": [str(text)], "data.val_fraction": 0.1}
-            is_new = "training.init_from" not in settings
-            config = sections({**data, **(COMMON if is_new else {}), **settings, **changes})
-            run = pipeline.train(config, path, base="none" if is_new else None, console=console)
+            config = sections({**data, **COMMON, **settings, **changes})
+            run = pipeline.train(config, path, base="none", console=console)
         self._trained[name] = run
         return run
 

@@ -242,9 +242,7 @@ def overfitted(history: History) -> Verdict | None:
         f"Nats per token: {train_loss:.3f} in training, {history.last.val_loss:.3f} in validation."
     )
     if best is not history.last:
-        evidence += (
-            f" The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch:,}."
-        )
+        evidence += f" The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch}."
     return Verdict("overfitted", evidence, _less_memory(history))
 
 
@@ -257,7 +255,9 @@ def memorized(history: History) -> Verdict | None:
 
 
 def _less_memory(history: History) -> str:
-    if history.config.training.init_from or history.config.model.dropout_rate >= MOST_DROPOUT:
+    if history.config.training.init_from:
+        return ""  # Nothing was tried on such runs.
+    if history.config.model.dropout_rate >= MOST_DROPOUT:
         return "Add text, and train a new run."
     return f"Train a new run with more text, or with `--set model.dropout_rate={MOST_DROPOUT}`."
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minigpt.config import load_config
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
 from minigpt.runs.analysis import TITLES
@@ -173,15 +172,11 @@ def test_memorized_is_what_copies_and_overfitted_what_has_a_gap():
         assert ids(saturating(1.6), analysis=last_state(**copies, epoch=epoch)) == expected
 
 
-def test_more_dropout_is_no_advice_for_a_run_that_began_from_another():
+def test_no_advice_against_overfitting_for_a_run_that_began_from_another():
     for settings, advised in (({}, True), ({"init_from": "english"}, False)):
         run = history(saturating(1.0), lambda share: 2 * share, settings=settings)
-        dropped = load_config(
-            None, [f"training.{k}={v}" for k, v in settings.items()] + ["model.dropout_rate=0.1"]
-        )
-        (verdict,) = diagnose(replace(run, config=dropped))
-        assert verdict.id == "overfitted" and "text" in verdict.action
-        assert ("dropout_rate" in verdict.action) == advised
+        (verdict,) = diagnose(run)
+        assert verdict.id == "overfitted" and bool(verdict.action) == advised
 
 
 def test_what_was_read_once_is_not_overfitted():
