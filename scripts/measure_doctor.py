@@ -39,8 +39,9 @@ RISING = {
         "training.clip_norm": "none",
         "training.schedule": "constant",
     },
-    **{"training.warmup_steps": 60, "training.learning_rate": 0.2},
+    **{"training.warmup_steps": 60, "training.learning_rate": 3.0},
 }
+SMALL = {"training.steps_per_epoch": 200, "model.embed_dim": 16, "model.num_layers": 1}
 DROPPED = {"training.steps_per_epoch": 80, "model.dropout_rate": 0.2}
 
 
@@ -64,7 +65,6 @@ class Case:
 
 
 CASES = [
-    Case("diverging", "play", RISING, {"training.learning_rate": 0.05}),
     Case("diverging", "play", RISING, {"training.learning_rate": 4e-3}),
     Case("not_learning", "play", SLOW, {"training.learning_rate": 1e-3}),
     Case("not_learning", "play", SLOW, {"training.learning_rate": 1e-2}),
@@ -77,12 +77,7 @@ CASES = [
     Case("overfitted", "short", LONG, {"text": "play"}),
     Case("overfitted", "short", DROPPED, {"model.dropout_rate": 0.4}),
     Case("overfitted", "short", DROPPED, {"training.epochs": 4}),
-    Case(
-        "too_small",
-        "long",
-        {"training.steps_per_epoch": 40, "model.embed_dim": 16, "model.num_layers": 1},
-        {"model.embed_dim": 96},
-    ),
+    Case("too_small", "long", SMALL, {"model.embed_dim": 96}),
     Case("suspicious_text", "repeated line", {}, {"text": "play"}),
     Case("suspicious_text", "HTML", {}, {"text": "play"}),
     Case("suspicious_text", "copies", {}, {"text": "third"}),

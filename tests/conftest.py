@@ -223,6 +223,18 @@ def own_bases(tiny_run: minigpt.Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture(scope="session")
+def run_from_base(tiny_run: minigpt.Run, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
+    """A run of eight steps that began from the portable file of `tiny_run`; nothing may write into it."""
+    folder = tmp_path_factory.mktemp("from_base")
+    write_run_file(tiny_run, folder / "english.gguf", "int8")
+    (folder / "book.txt").write_text(tiny_text(60, seed=1).replace("figs", "nuts"))
+    short = {"training": {"epochs": 1, "steps_per_epoch": 8}, "sampling.max_new_tokens": 12}
+    text, base, run = folder / "book.txt", folder / "english.gguf", folder / "run"
+    with nothing_compiled():
+        return minigpt.train(text=text, base=base, run=run, overrides=short)
+
+
+@pytest.fixture(scope="session")
 def saved_model(tiny_run: minigpt.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SavedModel of `tiny_run` that XLA does not compile: tests ask it in many shapes."""
     path = tmp_path_factory.mktemp("saved") / "model"

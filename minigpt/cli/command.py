@@ -98,7 +98,7 @@ def _as_option(problem: str, options: Mapping[str, str]) -> str:
         problem = problem.as_option(options)
     names = "|".join(map(re.escape, options))
     # "top_k = -1: ..." or "sampling.top_k = -1: ..."; a setting of another section stays.
-    argument = rf"(?<![\w.-])(?:sampling\.)?({names})(?:\[\d+\])?(?: = |: (?=\d))"
+    argument = rf"(?<![\w.-])(?:--set )?(?:sampling\.)?({names})(?:\[\d+\])?(?: = |: (?=\d))"
     return re.sub(argument, lambda match: f"{options[match[1]]} ", problem)
 
 

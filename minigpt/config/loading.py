@@ -154,10 +154,9 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))
     # RecursionError: deeply nested brackets.
     except (ValueError, RecursionError) as error:
-        hint = (
-            "" if path.suffix == ".toml" else f"; to learn a text: text={str(source)!r} or --text"
-        )
-        raise UserError(f"{path}: not valid TOML: {error}{hint}") from None
+        problem = f"is not a configuration; to learn a text: text={str(source)!r} or --text"
+        problem = f"not valid TOML: {error}" if path.suffix == ".toml" else problem
+        raise UserError(f"{path}: {problem}") from None
     except OSError as error:
         names = ", ".join(shipped_configs())
         message = f"{error.strerror or error}; should be a TOML file or one of: {names}"

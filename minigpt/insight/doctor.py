@@ -48,8 +48,6 @@ TOKENS_PER_PARAMETER = 20
 # The validation loss is above the training loss by less than this share of what was learned.
 NO_GAP = 0.05
 
-FROM_NOTHING = "Train a new run from nothing (`--base none`), and compare."
-
 
 def diverging(history: History) -> Verdict | None:
     """Returns a verdict if the training loss became nan, or is far above what it was."""
@@ -101,10 +99,9 @@ def too_short(history: History) -> Verdict | None:
     least = min(STILL_FALLING * max(history.unigram - loss, 0.0), LOWER_LOSS * loss)
     if not last_gain(history) > least:
         return None
-    evidence = (
-        f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss is "
-    )
-    return Verdict("too_short", f"{evidence}{loss:.3f} nats per token.", _longer(history))
+    evidence = f"At the end, at step {history.last_step:,}, the loss was falling: the {name} loss "
+    evidence += f"is {loss:.3f} nats per token."
+    return Verdict("too_short", evidence, _longer(history))
 
 
 def below_ngram(history: History) -> Verdict | None:
@@ -113,10 +110,13 @@ def below_ngram(history: History) -> Verdict | None:
     ngram, byte_ngram = baselines.ngram, baselines.byte_ngram_bits_per_byte
     if history.analysis.state == "training" or ngram is None:
         return None
-    loss, bits = history.best.val_loss, history.best.bits_per_byte
+    # The best state may be the one that training began from.
+    share = min(1.0, (history.val_loss_before or math.inf) / history.best.val_loss)
+    loss = share * history.best.val_loss
+    bits = share * (history.best.bits_per_byte or math.nan)
     if ngram < loss:
         kind, score, own, unit = "tokens", ngram, loss, "nats per token"
-    elif byte_ngram is not None and bits is not None and byte_ngram < bits:
+    elif byte_ngram is not None and byte_ngram < bits:
         kind, score, own, unit = "bytes", byte_ngram, bits, "bits per byte"
     else:
         return None
@@ -128,7 +128,7 @@ def below_ngram(history: History) -> Verdict | None:
         return Verdict(
             "below_ngram",
             f"{evidence} Training began from {Path(source).name}, which may not suit the text.",
-            FROM_NOTHING,
+            "Train a new run from nothing (`--base none`), and compare.",
         )
     return Verdict("below_ngram", evidence, _longer(history))
 
@@ -141,8 +141,8 @@ def no_better(history: History) -> Verdict | None:
     return Verdict(
         "no_better",
         f"{Path(source or '').name} has a validation loss of {before:.3f} nats per token; the lowest one "
-        f"since training began from it is {best.val_loss:.3f}.",
-        FROM_NOTHING,
+        f"since training began from it is {best.val_loss:.3f}. The best model is the one it began from.",
+        "",
     )
 
 
@@ -226,13 +226,11 @@ def _longer(history: History) -> str:
     if history.analysis.state == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
-    changes = [f"training.epochs={2 * training.epochs}"]
-    if training.max_minutes:
-        minutes = f"training.max_minutes={2 * training.max_minutes:g}"
-        # If the time limit ended it, only the limit has to change.
-        changes = [minutes] if training.step_limits else [*changes, minutes]
-    settings = " ".join(f"--set {change}" for change in changes)
-    return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."
+    change = f"training.epochs={2 * training.epochs}"
+    if training.max_minutes and training.step_limits:
+        # The time limit ended it.
+        change = f"training.max_minutes={2 * training.max_minutes:g}"
+    return f"Train it for twice as long: `minigpt train --resume RUN --set {change}`."
 
 
 def overfitted(history: History) -> Verdict | None:
@@ -244,9 +242,7 @@ def overfitted(history: History) -> Verdict | None:
         f"Nats per token: {train_loss:.3f} in training, {history.last.val_loss:.3f} in validation."
     )
     if best is not history.last:
-        evidence += (
-            f" The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch:,}."
-        )
+        evidence += f" The best validation loss was {best.val_loss:.3f}, after epoch {best.epoch}."
     return Verdict("overfitted", evidence, _less_memory(history))
 
 
@@ -259,6 +255,8 @@ def memorized(history: History) -> Verdict | None:
 
 
 def _less_memory(history: History) -> str:
+    if history.config.training.init_from:
+        return ""  # Nothing was tried on such runs.
     if history.config.model.dropout_rate >= MOST_DROPOUT:
         return "Add text, and train a new run."
     return f"Train a new run with more text, or with `--set model.dropout_rate={MOST_DROPOUT}`."

@@ -55,7 +55,7 @@ class Verdict:
     Attributes:
       id: one of `TITLES`, or of another version.
       evidence: sentences with the figures that the verdict follows from.
-      action: what to do, with RUN in place of the run: see `runnable_action`; "" if another one says it.
+      action: what to do, with RUN in place of the run: see `runnable_action`; "" for none.
     """
 
     id: Name

@@ -108,6 +108,25 @@ def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
     assert tab.messages == []
 
 
+def test_the_page_of_a_run_that_began_from_a_base(open_page, run_from_base, tmp_path):
+    """Its first state of training is the base, and it learns as any other page does."""
+    page, base = tmp_path / "page.html", run_from_base.config.training.init_from
+    minigpt.export_run(run_from_base, "html", page)
+    tab = open_page(page)
+    wait_until_ready(tab)
+    (expected,) = minigpt.load_portable(base).generate("Ana", 8, temperature=0)
+    first = tab.generate("Ana", snapshot=0, maxNewTokens=8, temperature=0)
+    assert first["text"] == expected
+    model, text = minigpt.load_portable(page), tiny_text(20)
+    losses = model.learn(text, 3, learning_rate=0.01, batch_size=2)
+    learn(tab, text, steps=3, learningRate=0.01, batchSize=2)
+    assert tab.text("#learn-progress").startswith(f"Step 3 of 3: loss {losses[-1]:.1f}")
+    model.save(tmp_path / "python.gguf")
+    saved = minigpt.load_portable(saved_page(tab, tmp_path / "saved.html"))
+    assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
+    assert tab.messages == not_in_the_page(tab) == []
+
+
 def test_learning_can_be_stopped(tab, gpt):
     tab.open_parts()
     set_value(tab, "learn-text", tiny_text(60))

@@ -143,30 +143,50 @@ def test_chats_among_other_texts_are_texts(tmp_path):
     assert chosen.data.me == "Ben" and chosen.data.source == "dialogues"
 
 
-def test_a_chat_is_trained_on_and_answers(tmp_path, no_export, without_xla):
-    time, lines = datetime(2020, 6, 20, 9), []
+def exported(kind: str, said: list[tuple[datetime, str, str]]) -> tuple[str, str]:
+    """Returns the name and the content of the file that a program exports."""
+    if kind == "whatsapp":
+        lines = [f"[{at:%d.%m.%y, %H:%M:%S}] {name}: {text}\n" for at, name, text in said]
+        return "_chat.txt", "".join(lines)
+    if kind == "telegram":
+        found = [
+            {"type": "message", "date": at.isoformat(), "from": name, "text": text}
+            for at, name, text in said
+        ]
+        return "result.json", json.dumps(TELEGRAM | {"messages": found})
+    found = [
+        JOINED
+        | {"type": "Default", "timestamp": f"{at.isoformat()}.123+00:00", "content": text}
+        | {"author": {"name": "x", "nickname": name}}
+        for at, name, text in said
+    ]
+    return "discord.json", json.dumps(DISCORD | {"messages": found})
+
+
+@pytest.mark.parametrize("kind", ["whatsapp", "telegram", "discord"])
+def test_a_chat_is_trained_on_and_answers(kind, tmp_path, no_export, without_xla):
+    time, said = datetime(2020, 6, 20, 9), []
     for number in range(400):
         time += timedelta(minutes=(1, 2, 300)[number % 3])
         text = "We sat on the hill." if number % 2 else f"And you ate {number} figs?"
-        lines.append(f"[{time:%d.%m.%y, %H:%M:%S}] {('Ana', 'Ben')[number % 2]}: {text}\n")
-    write(tmp_path / "chat.txt", "".join(lines))
-    given = (
-        "train",
-        "--text",
-        "chat.txt",
-        "--run",
-        "run",
-        "--base",
-        "none",
-        *SMALL,
-        "--set=model.max_len=64",
-    )
+        said.append((time, ("Ana", "Ben")[number % 2], text))
+    name, content = exported(kind, said)
+    write(tmp_path / name, content)
+    given = ("train", "--text", name, "--run", "run", "--base", "none", *SMALL)
+    given += tuple(f"--set={each}" for each in ("model.max_len=64", "training.epochs=1"))
     (line,) = refused(*given, "--me", "Eve", cwd=tmp_path)
     assert "--me 'Eve'" in line and "Ana" in line
-    done = called(*given, "--me", "Ben", "--set=training.steps_per_epoch=2", cwd=tmp_path)
+    done = called(*given, "--me", "Ben", "--set=training.steps_per_epoch=1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert minigpt.Run(tmp_path / "run").config.data.me == "Ben"
     done = called("chat", "run", "--json", cwd=tmp_path, input="And you ate 7 figs?\n")
     assert done.returncode == 0 and json.loads(done.stdout)["question"] == "And you ate 7 figs?"
-    done = called("evaluate", "run", "--text", "chat.txt", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["tokens"] > 1000
+    if kind == "whatsapp":
+        done = called("evaluate", "run", "--text", name, "--json", cwd=tmp_path)
+        assert json.loads(done.stdout)["tokens"] > 1000
+
+
+def test_me_is_for_chats(tmp_path):
+    (line,) = refused("train", "--config", "default", "--me", "Ana", cwd=tmp_path)
+    assert "--set" not in line
+    assert "--me 'Ana': belongs to data.source = 'files' or 'dialogues', not 'stories'" in line

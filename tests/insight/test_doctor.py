@@ -80,19 +80,19 @@ def test_the_unigram_loss_is_not_learning():
 
 
 @pytest.mark.parametrize(
-    ("settings", "changes"),
+    ("settings", "change"),
     [
-        ({"max_minutes": "none"}, ["training.epochs=20"]),
-        ({"max_minutes": 1.5, "step_limits": [[500, 1000]]}, ["training.max_minutes=3"]),
-        ({"max_minutes": 1.5}, ["training.epochs=20", "training.max_minutes=3"]),
+        ({"max_minutes": "none"}, "training.epochs=20"),
+        ({"max_minutes": 1.5, "step_limits": [[500, 1000]]}, "training.max_minutes=3"),
+        # The epochs ended it, not the time.
+        ({"max_minutes": 1.5}, "training.epochs=20"),
     ],
 )
-def test_too_short_has_the_command_for_twice_as_long(settings, changes):
+def test_too_short_has_the_command_for_twice_as_long(settings, change):
     (verdict,) = diagnose(history(power_law(0.0, 0.15), settings=settings))
     assert verdict.id == "too_short"
     command = verdict.runnable_action("my run").split("`")[1]
-    sets = " ".join(f"--set {change}" for change in changes)
-    assert command == f"minigpt train --resume 'my run' {sets}"
+    assert command == f"minigpt train --resume 'my run' --set {change}"
 
 
 def test_an_interrupted_training_is_resumed_and_one_that_runs_is_not_short():
@@ -172,6 +172,13 @@ def test_memorized_is_what_copies_and_overfitted_what_has_a_gap():
         assert ids(saturating(1.6), analysis=last_state(**copies, epoch=epoch)) == expected
 
 
+def test_no_advice_against_overfitting_for_a_run_that_began_from_another():
+    for settings, advised in (({}, True), ({"init_from": "english"}, False)):
+        run = history(saturating(1.0), lambda share: 2 * share, settings=settings)
+        (verdict,) = diagnose(run)
+        assert verdict.id == "overfitted" and bool(verdict.action) == advised
+
+
 def test_what_was_read_once_is_not_overfitted():
     short, gap = power_law(0.0, 0.15), lambda share: 1.0 * share
     assert "overfitted" in ids(short, gap, train_tokens=900_000)
@@ -232,7 +239,18 @@ def test_a_run_that_is_no_better_than_its_base(tmp_path, tiny_run):
     last = history(saturating(1.6)).best.val_loss
     assert ids(saturating(1.6), val_loss_before=last + 0.1) == []
     (verdict,) = diagnose(history(saturating(1.6), val_loss_before=last))
-    assert verdict.id == "no_better" and "--base none" in verdict.action
+    assert (verdict.id, verdict.action) == ("no_better", "")
+    # Counts predict the text better than the last state, and then also better than the first one.
+    settings, before = {"init_from": "english"}, 0.9 * last
+    for share, expected in ((0.95, ["no_better"]), (0.85, ["no_better", "below_ngram"])):
+        analysis = {"baselines": {"ngram": share * last}}
+        run = history(saturating(1.6), settings=settings, analysis=analysis, val_loss_before=before)
+        found = diagnose(run)
+        assert [verdict.id for verdict in found] == expected
+        assert ["--base none" in verdict.action for verdict in found] == [False, True][: len(found)]
+        analysis = {"baselines": {"ngram": 9.0, "byte_ngram_bits_per_byte": share}}
+        run = history(saturating(1.6), settings=settings, analysis=analysis, val_loss_before=before)
+        assert [verdict.id for verdict in diagnose(run)] == expected
     # The record of step 0 is no epoch.
     before = {"epoch": 0, "step": 0, "train_loss": 9.0, "val_loss": 0.1}
     shutil.copytree(tiny_run.path, tmp_path / "run")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import minigpt
 from minigpt.config import load_config
@@ -15,6 +16,7 @@ from minigpt.config.loading import load_new_config
 from minigpt.corpus.sources import read_text
 from minigpt.errors import UserError
 from minigpt.evaluation import base_scores
+from minigpt.insight import sweep
 from minigpt.insight.history import read_history
 from minigpt.insight.report.report import report_facts
 from minigpt.insight.run_list import list_runs
@@ -25,6 +27,9 @@ from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.training.start import complete_settings
+from tests.cli.running import called
+from tests.conftest import nothing_compiled
+from tests.serving.running import serving
 from tests.settings import data_config
 from tests.tiny import tiny_text
 
@@ -120,6 +125,7 @@ def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xl
     assert said in capsys.readouterr().out
     facts = report_facts(run)
     assert (facts["base"], facts["best_epoch"], facts["epochs"]) == ("english", 0, 1)
+    assert "no_better" in [verdict.id for verdict in minigpt.examine(run)]
     assert read_history(run).epochs[0].epoch == 1
     # Killed after the line and before the checkpoint: there is one line again. Patience counts epochs.
     shutil.rmtree(run.checkpoints_folder)
@@ -231,3 +237,68 @@ def test_a_base_of_ones_own(tiny_run, book, tmp_path, without_xla, no_export):
     assert list(measured.values()) == pytest.approx(plan.as_dict()["bits_before_training"])
     assert trained.config.model.resolved().embed_dim == 16
     json.dumps(plan.as_dict())
+
+
+GREEDY = {"max_new_tokens": 8, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def continuation(run_from_base) -> str:
+    """What Keras writes, and the base does not."""
+    with nothing_compiled():
+        (text,) = minigpt.load(run_from_base).generate("Ana", **GREEDY)
+    base = minigpt.load_portable(run_from_base.config.training.init_from)
+    assert [text] != base.generate("Ana", **GREEDY)
+    return text
+
+
+def test_the_plan_and_the_doctor_of_a_run_that_began_from_a_base(run_from_base, tmp_path):
+    plan = minigpt.plan(run_from_base.config).as_dict()
+    assert plan["parameters"]["total"] == run_from_base.facts["parameters"]
+    assert plan["init_from"] == run_from_base.config.training.init_from
+    run = shutil.copytree(run_from_base.path, tmp_path / "run")
+    (first, *_) = json.loads(called("doctor", run, "--json").stdout)["verdicts"]
+    assert first["id"] == "too_short"
+    assert f"train --resume {run} --set training.epochs=2`" in first["action"]
+    before = read_lines(run / "metrics.jsonl")[0]
+    assert before["step"] == 0 and read_history(Run(run)).val_loss_before == before["val_loss"]
+
+
+def test_a_sweep_from_a_base(run_from_base, tmp_path, monkeypatch, without_xla, no_export):
+    monkeypatch.setattr(sweep, "launch", lambda command, _: [called(*command).returncode])
+    base, short = run_from_base.config.training.init_from, {"training.steps_per_epoch": [1]}
+    values = {"training.seed": [1, 2], "training.epochs": [1], **short}
+    text = run_from_base.config.data.paths
+    runs = [
+        minigpt.Run(run.path)
+        for run in minigpt.sweep(values, None, output=tmp_path / "s", text=text, base=base)
+    ]
+    assert [run.config.training.init_from for run in runs] == [base, base]
+    first = [read_lines(run.metrics_file)[0] for run in runs]
+    # Both have read the same held-out text before they began.
+    assert first[0]["step"] == 0 and first[0]["val_loss"] == first[1]["val_loss"]
+
+
+@pytest.mark.parametrize("format", ["gguf", "html", "saved_model"])
+def test_an_export_of_a_run_that_began_from_a_base(
+    format, run_from_base, continuation, tmp_path, without_xla
+):
+    output = tmp_path / f"model.{format}"
+    minigpt.export_run(run_from_base, format, output)
+    if format == "saved_model":
+        serve = tf.saved_model.load(str(output)).signatures["serving_default"]
+        settings = {"max_new_tokens": 8, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+        given = {name: tf.constant(value) for name, value in settings.items()}
+        (text,) = serve(prompt=tf.constant(["Ana"]), **given)["text"].numpy()
+        text = text.decode()
+    else:
+        (text,) = minigpt.load_portable(output).generate("Ana", **GREEDY)
+    assert text == continuation
+    if format == "html":
+        assert '"base":"english.gguf"' in output.read_text("utf-8").replace('": "', '":"')
+
+
+def test_a_server_of_a_run_that_began_from_a_base(run_from_base, continuation):
+    with serving(run_from_base.path) as served:
+        answer = served.complete(prompt="Ana", max_tokens=8, temperature=0)
+    assert answer["choices"][0]["text"] == continuation

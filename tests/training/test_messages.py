@@ -31,3 +31,20 @@ def test_what_to_do_next(source, advice, since_best, expected, monkeypatch):
         task=SimpleNamespace(config=SimpleNamespace(data=SimpleNamespace(source=source))),
     )
     assert messages.next_commands(loop, "minigpt").splitlines() == ["use", *expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "after"),
+    [("byte_pair", " (after `import tensorflow_text`)"), ("character", ""), ("word", "")],
+)
+def test_what_each_file_needs(kind, after, tiny_run, monkeypatch):
+    monkeypatch.setattr(messages, "is_newer", lambda *_: True)
+    tokenizer = SimpleNamespace(kind=kind)
+    loop = SimpleNamespace(
+        run=tiny_run,
+        clock=SimpleNamespace(seconds=1.0, process_seconds=1.0),
+        task=SimpleNamespace(corpus=SimpleNamespace(tokenizer=tokenizer)),
+    )
+    said = messages.finished(loop, {}, 2.0)
+    assert "model.keras for Keras (after `import minigpt`)" in said
+    assert f"saved_model/ for TensorFlow{after}. " in said

@@ -113,7 +113,9 @@ def test_a_text_is_trained_on_from_python(tmp_path, monkeypatch, without_xla, no
 
 def test_a_text_in_place_of_a_configuration(tmp_path):
     path = text_of(500, tmp_path)
-    with pytest.raises(UserError, match=f"not valid TOML: .*text='{path}' or --text"):
+    with pytest.raises(
+        UserError, match=f"^{path}: is not a configuration; .*text='{path}' or --text$"
+    ):
         minigpt.train(path)
     with pytest.raises(UserError, match=r"resume_from = .* cannot be combined with .*`text`"):
         minigpt.train(text=path, resume_from="runs/a")
