@@ -47,7 +47,7 @@ class Dialogues(TextFiles):
       val_paths: those of the validation text, which come first.
       me: the person in chats whose messages are the answers; None for the one with most messages in a file.
     Attributes:
-      speakers: the number of messages of each person in chats, known after `pieces`.
+      speakers: for each person, the number of chats and of messages in them, known after `pieces`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
@@ -61,7 +61,13 @@ class Dialogues(TextFiles):
         me: str | None = None,
     ) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
-        self._me, self.speakers = me, Counter[str]()
+        self._me, self.speakers = me, dict[str, tuple[int, int]]()
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from super().pieces()
+        if self._me and self.speakers and self._me not in self.speakers:
+            problem = f"has no messages in {self.names}{nearest(self._me, self.speakers)}"
+            raise UserError(f"data.me = {self._me!r}: {problem}")
 
     def _documents(self, file: File) -> Iterator[Piece]:
         rows = self._dialogues(file)
@@ -77,12 +83,14 @@ class Dialogues(TextFiles):
 
     def _answered(self, chat: list[Row], path: Path) -> Iterator[Row]:
         """Yields the conversations of a chat as dialogues, and counts the messages of each person."""
+        chats = Counter(
+            n for _, n in {(row.get("chat"), n) for row in chat for n, _ in row[SPEAKERS]}
+        )
         speakers = Counter(name for row in chat for name, _ in row[SPEAKERS])
         me = self._me or speakers.most_common(1)[0][0]
-        if me not in speakers:
-            problem = f"has no messages in {path}{nearest(me, speakers)}"
-            raise UserError(f"data.me = {me!r}: {problem}")
-        self.speakers += speakers
+        for name, count in speakers.items():
+            known = self.speakers.get(name, (0, 0))
+            self.speakers[name] = known[0] + chats[name], known[1] + count
         found = ({"messages": turns(row[SPEAKERS], me)} for row in chat)
         return (row for row in found if row["messages"])
 

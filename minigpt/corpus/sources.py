@@ -114,7 +114,10 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
         LOGGER.info(f"{copies:,} copies of documents are left out; {len(documents):,} remain")
         size, characters = (round(n * documents.bytes / total) for n in (size, characters))
     share = 1.0 if own else None
-    if len(documents) and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+    # Chats are read again when it is known who answers.
+    is_open = isinstance(source, Dialogues) and source.speakers and data.me is None
+    is_short = size < CHARACTERS_BELOW and not isinstance(data, PairsConfig)
+    if len(documents) and not own and is_short and not is_open:
         # The batch for a short text depends on what is left for training.
         train, _ = split_corpus(documents, data)
         share = sum(len(text) for text, _ in train.pieces()) / characters
@@ -143,7 +146,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
     if data.me and not speakers:
         raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
     if isinstance(data, DialoguesConfig) and speakers:
-        me = data.me or speakers.most_common(1)[0][0]
+        me = data.me or max(speakers, key=lambda name: speakers[name])
         people = f"{me}, of {len(speakers):,} people (data.me)"
         LOGGER.info(f"{name}: a chat; the model answers as {people}")
         if data.me is None:

@@ -98,6 +98,10 @@ class TextFiles:
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
 
+    @property
+    def names(self) -> str:
+        return ", ".join(map(str, self._files))
+
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
@@ -148,8 +152,7 @@ class TextFiles:
         """Returns the documents in a temporary file; raises UserError as `pieces`, and without text."""
         documents = ingest(self.pieces())
         if not len(documents):
-            names = ", ".join(map(str, self._files))
-            raise UserError(f"{names}: only white space; should contain text")
+            raise UserError(f"{self.names}: only white space; should contain text")
         return documents
 
     def _parts(self, file: rows.SourceFile) -> Iterator[rows.File]:
