@@ -65,6 +65,14 @@ def test_a_list_is_told_from_verse_and_prose():
         [f"{name.lower().split()[0]}{number}" for number, name in enumerate(NAMES)],
         [f"The {a} of the {b} and {c}" for a, b, c in titles],
     ]
+    lists += [
+        [f"{title} ({1930 + number})" for number, title in enumerate(lists[2])],
+        [f'"{title}"' for title in lists[2]],
+        [f"{number}. {title}" for number, title in enumerate(lists[2])],
+        [f"{name} " for name in NAMES],
+        [f"{name}\n" if number % 25 == 0 else name for number, name in enumerate(NAMES)],
+        [f"{title} " * (1 + n % 3) for n, title in enumerate(lists[2])],
+    ]
     for lines in lists:
         assert is_list("\n".join(lines)) and not is_list("\n".join(lines[:90]))
         # Paragraphs.
@@ -74,6 +82,19 @@ def test_a_list_is_told_from_verse_and_prose():
         assert not is_list("\n".join(textwrap.wrap(PROSE, width)))
     assert not is_list("\n".join(f"    {name}" for name in NAMES))
     assert not is_list("\n".join(f"{name}\t1" for name in NAMES))
+
+
+def test_what_has_no_spaces_and_dialogues_are_no_lists():
+    draw = random.Random(0)
+    letters = "".join(draw.choices("ACGT", k=9000))
+    chinese = "".join(draw.choices("却说那日天气晴朗众人来到城外忽然听得一声响", k=9000))
+    for text, width in itertools.product((letters, chinese), (20, 40, 76)):
+        assert not is_list("\n".join(textwrap.wrap(text, width)))
+    assert not is_list("床前明月光，\n疑是地上霜。\n" * 50)
+    lines = [chinese[n : n + 2 + n % 9] for n in range(200)]
+    assert is_list("\n".join(lines))
+    assert not is_list("\n".join(f"「{line}」" for line in lines))
+    assert not is_list("\n".join(f"{draw.choice(FIRST)}: {name}" for name in NAMES))
 
 
 def test_shakespeare_is_no_list():
