@@ -72,7 +72,7 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
 
 
 def _time(header: re.Match[str], order: Sequence[int], is_half: bool) -> datetime | None:
-    """Returns the time of a message, whose year, month and day are in groups `order`; None if it is none."""
+    """Returns the time of a message, with year, month and day in groups `order`; None if there is none."""
     year, month, day, hour, minute = (int(header[group]) for group in (*order, 6, 7))
     if is_half:
         hour = hour % 12 + 12 * bool(_AFTERNOON.search(header[5] + header[9]))

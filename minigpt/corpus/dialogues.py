@@ -18,7 +18,7 @@ import numpy as np
 from minigpt.corpus.batches import shuffled
 from minigpt.corpus.chats import SPEAKERS, turns
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.formats import FORMATS, MARKED
+from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
@@ -51,7 +51,7 @@ class Dialogues(TextFiles):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        s for s in TextFiles.suffixes if not s.startswith((".md", *FORMATS, *MARKED))
+        s for s in TextFiles.suffixes if not s.startswith((".md", *FORMATS))
     )
 
     def __init__(

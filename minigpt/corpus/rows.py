@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 import zstandard
 
 from minigpt.corpus.chats import SPEAKERS, exported
-from minigpt.corpus.formats import FORMATS, MARKED, archive
+from minigpt.corpus.formats import FORMATS, Archive
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -41,6 +41,9 @@ _FIRST_ROWS = 100
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
+# Names that are skipped: those of files with which Word locks others, and of the copies that the package
+# `datasets` keeps beside a data set, too.
+HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
 class SourceFile(io.FileIO):
@@ -92,7 +95,7 @@ def format_of(path: Path) -> str | None:
 
 def is_document(path: Path) -> bool:
     """Returns whether a file is a document with a format of its own, such as .epub."""
-    return format_of(path) in FORMATS | MARKED
+    return format_of(path) in FORMATS
 
 
 def is_dialogue(row: Row) -> bool:
@@ -106,12 +109,13 @@ def is_dialogue(row: Row) -> bool:
 def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
 
-    Hidden files, and those whose names lead out of the archive, are skipped.
+    Hidden and empty files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = archive(file.read())
-        names = [name for name in sorted(zipped.namelist()) if name.endswith(suffixes)]
-        shown = [n for n in names if not any(p.startswith((".", "__MAC")) for p in n.split("/"))]
+        zipped = Archive(file.read())
+        names = [info.filename for info in zipped.infolist() if info.file_size]
+        found = (name for name in sorted(names) if name.lower().endswith(suffixes))
+        shown = [name for name in found if not any(map(HIDDEN.match, name.split("/")))]
         if not shown:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
         for name in shown:
@@ -289,11 +293,7 @@ def _arrow_file(file: File) -> Any:
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     """Yields the text of a document; see `formats`."""
-    kind = format_of(file.path) or ""
-    if kind in MARKED:
-        text = MARKED[kind](b"".join(checked_blocks(file)).decode())
-    else:
-        text = FORMATS[kind](b"".join(blocks(file)))
+    text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file)))
     if text.strip():
         yield {TEXT_COLUMN: text.strip()}
 
@@ -307,7 +307,7 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     ".tsv": _csv,
     ".parquet": _parquet,
     ".arrow": _arrow,
-    **dict.fromkeys(FORMATS | MARKED, _document),
+    **dict.fromkeys(FORMATS, _document),
 }
 
 
@@ -344,7 +344,7 @@ def checked_blocks(file: File) -> Iterator[bytes]:
 
 def blocks(file: File) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
-    suffix = file.path.suffix
+    suffix = file.path.suffix.lower()
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
     read = iter(lambda: source.read(BLOCK_BYTES), b"")
     try:
