@@ -14,10 +14,9 @@ from typing import Any
 # Time, name and text.
 Message = tuple[datetime, str, str]
 SPEAKERS = "speakers"
-# A longer pause begins another conversation, and so do so many messages.
-_PAUSE, _MOST_MESSAGES = timedelta(hours=4), 500
-# A short chat has about ten conversations, some of which can be held out, of at least so many messages.
-_LEAST_MESSAGES = 20
+# A longer pause begins another conversation, and so do so many messages, or a tenth of them, but not less
+# than the least: some conversations can then be held out.
+_PAUSE, _LEAST_MESSAGES, _MOST_MESSAGES = timedelta(hours=4), 20, 500
 # "[20.06.19, 15:58:57] Ana: ...", "20/06/2019 15:58 - Ana: ...", "2024/1/5, 下午3:58 - Ana: ...": date and
 # time are those of a language, with marks of direction. A name is no level of a log, and has no quotation
 # marks, which are around the names of groups.

@@ -47,7 +47,7 @@ class Dialogues(TextFiles):
       val_paths: those of the validation text, which come first.
       me: the person in chats whose messages are the answers; None for the one with most messages in a file.
     Attributes:
-      speakers: for each person, the number of chats and of messages in them, known after `pieces`.
+      speakers, chats: the numbers of messages and of chats of each person, known after `pieces`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
@@ -61,12 +61,12 @@ class Dialogues(TextFiles):
         me: str | None = None,
     ) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
-        self._me, self.speakers = me, dict[str, tuple[int, int]]()
+        self._me, self.speakers, self.chats = me, Counter[str](), Counter[str]()
 
     def pieces(self) -> Iterator[Piece]:
         yield from super().pieces()
         if self._me and self.speakers and self._me not in self.speakers:
-            problem = f"has no messages in {self.names}{nearest(self._me, self.speakers)}"
+            problem = f"has no messages{nearest(self._me, self.speakers)}"
             raise UserError(f"data.me = {self._me!r}: {problem}")
 
     def _documents(self, file: File) -> Iterator[Piece]:
@@ -74,23 +74,20 @@ class Dialogues(TextFiles):
         first = next(rows, {})
         rows = itertools.chain([first], rows)
         if SPEAKERS in first:
-            rows = self._answered(list(rows), file.path)
+            rows = self._answered(list(rows))
         for number, row in enumerate(rows, start=1):
             try:
                 yield Piece(document(row), True)
             except UserError as error:
                 raise UserError(f"{file.path}: row {number:,}: {error}") from None
 
-    def _answered(self, chat: list[Row], path: Path) -> Iterator[Row]:
+    def _answered(self, chat: list[Row]) -> Iterator[Row]:
         """Yields the conversations of a chat as dialogues, and counts the messages of each person."""
-        chats = Counter(
-            n for _, n in {(row.get("chat"), n) for row in chat for n, _ in row[SPEAKERS]}
-        )
-        speakers = Counter(name for row in chat for name, _ in row[SPEAKERS])
+        names = [(row.get("chat"), name) for row in chat for name, _ in row[SPEAKERS]]
+        self.chats += Counter(name for _, name in set(names))
+        speakers = Counter(name for _, name in names)
+        self.speakers += speakers
         me = self._me or speakers.most_common(1)[0][0]
-        for name, count in speakers.items():
-            known = self.speakers.get(name, (0, 0))
-            self.speakers[name] = known[0] + chats[name], known[1] + count
         found = ({"messages": turns(row[SPEAKERS], me)} for row in chat)
         return (row for row in found if row["messages"])
 

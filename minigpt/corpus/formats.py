@@ -9,9 +9,8 @@ import json
 import logging
 import re
 import zipfile
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -22,24 +21,16 @@ from xml.etree import ElementTree
 
 # The files of an archive may have so many bytes: a few bytes can become gigabytes.
 MAX_UNPACKED = 1 << 28
-_SKIPPED = "title script style template noscript svg nav w:ppr w:rpr w:movefrom mc:fallback".split()
+_SKIPPED = "title script style template noscript svg nav w:ppr w:rpr w:movefrom mc:fallback"
 # Notes would interrupt a sentence.
-_SKIPPED += "office:annotation text:tracked-changes text:note".split()
-_PARAGRAPHS = (
-    "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header footer w:p "
-)
-_PARAGRAPHS += "main aside figure text:p text:h"
+_SKIPPED += " office:annotation text:tracked-changes text:note"
+_PARAGRAPHS = "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header"
+_PARAGRAPHS += " footer main aside figure w:p text:p text:h"
 _LINES = "br li dt dd tr figcaption w:br w:cr text:line-break"
 # What stands for a tag in the text.
-_GAPS = {
-    "td": " ",
-    "th": " ",
-    "w:tab": "\t",
-    "w:nobreakhyphen": "-",
-    "text:tab": "\t",
-    "text:s": " ",
-}
-_GAPS |= dict.fromkeys(_LINES.split(), "\n") | dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
+_GAPS = {"w:tab": "\t", "text:tab": "\t", "w:nobreakhyphen": "-"}
+_GAPS |= dict.fromkeys(("td", "th", "text:s"), " ") | dict.fromkeys(_LINES.split(), "\n")
+_GAPS |= dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
 # Of a page that is not in UTF-8.
 _CHARSET = re.compile(rb"""(?:charset|encoding) *= *["']?([\w.:-]+)""")
 # The line of times of a cue, with the number or the name before it; a remark; a tag.
@@ -53,22 +44,20 @@ class _Markup(HTMLParser):
 
     def __init__(self, within: str = "") -> None:
         super().__init__()
-        self._within, self._parts = within, [""]
-        # For the open elements of each tag, the part where one begins that is left out.
-        self._open = defaultdict[str, list[int | None]](list)
+        # For the open elements of each tag: the part with which one begins that is left out.
+        self._within, self._parts, self._open = within, [""], defaultdict[str, list[int]](list)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         style = (dict(attrs).get("style") or "").replace(" ", "")
-        is_hidden = tag in _SKIPPED or ("hidden", None) in attrs or "display:none" in style
-        self._open[tag].append(len(self._parts) if is_hidden else None)
+        is_hidden = tag in _SKIPPED.split() or ("hidden", None) in attrs or "display:none" in style
+        self._open[tag].append(len(self._parts) if is_hidden else 0)
         if tag in _GAPS and not (_GAPS[tag] == " " and self._parts[-1][-1:].isspace()):
             self._parts.append(_GAPS[tag])
 
     def handle_endtag(self, tag: str) -> None:
-        start = self._open[tag].pop() if self._open[tag] else None
-        if start:
+        if self._open[tag] and (start := self._open[tag].pop()):
             del self._parts[start:]
-        elif _GAPS.get(tag) == "\n\n":
+        if _GAPS.get(tag) == "\n\n":
             self._parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
@@ -87,50 +76,42 @@ class _Markup(HTMLParser):
 
 def _decoded(data: bytes) -> str:
     """Decodes UTF-8, UTF-16 with a byte order mark, or the encoding that a page names; line ends are LF."""
-    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    named = _CHARSET.search(data[:2048])
     try:
+        is_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
         text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError:
-        if not named:
+        if not (named := _CHARSET.search(data[:2048])):
             raise
         text = data.decode(named[1].decode())
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-class Archive(zipfile.ZipFile):
-    """An archive in memory. `read` raises ValueError if what is read is too large."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(io.BytesIO(data))
-        self._unpacked = 0
-
-    def read(self, name: Any, pwd: bytes | None = None) -> bytes:
-        self._unpacked += self.getinfo(name).file_size
-        if self._unpacked > MAX_UNPACKED:
-            raise ValueError(f"has more than {MAX_UNPACKED:,} bytes of text; should be unpacked")
-        return super().read(name, pwd)
+def unpacked(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[bytes]:
+    """Returns files of an archive, read one by one; raises ValueError if they are too large."""
+    if (size := sum(archive.getinfo(name).file_size for name in names)) > MAX_UNPACKED:
+        raise ValueError(f"has {size:,} bytes, more than {MAX_UNPACKED:,}; should be unpacked")
+    return map(archive.read, names)
 
 
 def _epub(data: bytes) -> str:
     """Reads the pages of a book in the order of its spine."""
-    book = Archive(data)
+    book = zipfile.ZipFile(io.BytesIO(data))
     container = ElementTree.fromstring(book.read("META-INF/container.xml"))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
     package, folder = ElementTree.fromstring(book.read(package_name)), dirname(package_name)
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
     pages = [normpath(join(folder, unquote(href))) for href in hrefs]
-    if (locks := "META-INF/encryption.xml") in book.NameToInfo:
-        # Fonts may be encrypted in any book.
-        locked = ElementTree.fromstring(book.read(locks)).findall(".//{*}CipherReference")
-        if {unquote(each.get("URI", "")) for each in locked} & set(pages):
-            raise ValueError("is protected against copies; should be a book without protection")
-    return "\n\n".join(_Markup().text(book.read(page)) for page in pages if page in book.NameToInfo)
+    pages = [page for page in pages if page in book.NameToInfo]
+    locks = "META-INF/encryption.xml"
+    # Fonts are encrypted in books without protection, too.
+    if locks in book.NameToInfo and any(p.encode() in book.read(locks) for p in pages):
+        raise ValueError("is protected; should be a book without protection against copies")
+    return "\n\n".join(_Markup().text(page) for page in unpacked(book, pages))
 
 
 def _office(data: bytes, part: str, within: str) -> str:
-    return _Markup(within).text(Archive(data).read(part))
+    return _Markup(within).text(*unpacked(zipfile.ZipFile(io.BytesIO(data)), [part]))
 
 
 def _pdf(data: bytes) -> str:
@@ -153,17 +134,10 @@ def _subtitles(data: bytes) -> str:
     text = _NOTE.sub("", re.sub(r"[ \t]+$", "", _decoded(data), flags=re.MULTILINE))
     spoken = ([_CUE_TAG.sub("", line) for line in cue.split("\n")] for cue in _CUE.split(text)[1:])
     cues = [[" ".join(unescape(line).split()) for line in cue if line.strip()] for cue in spoken]
-    cues = [[], *filter(None, cues)]
-    # The lines at the beginning of a cue that the one before ends with.
-    pairs = list(pairwise(cues))
-    same = [max(n for n in range(len(b) + 1) if a[len(a) - n :] == b[:n]) for a, b in pairs]
-    # They are repeated if subtitles scroll; otherwise somebody says the same again.
-    does_scroll = 4 * sum(n > 0 and a != b for n, (a, b) in zip(same, pairs, strict=True)) > len(
-        same
-    )
-    return "\n".join(
-        line for n, (_, b) in zip(same, pairs, strict=True) for line in b[n * does_scroll :]
-    )
+    pairs = list(pairwise([[], *filter(None, cues)]))
+    # Subtitles that scroll repeat lines of the cue before; in others somebody says the same again.
+    does_scroll = 4 * sum(a != b and b[0] in a for a, b in pairs) > len(pairs)
+    return "\n".join(line for a, b in pairs for line in b if not (does_scroll and line in a))
 
 
 FORMATS: dict[str, Callable[[bytes], str]] = {

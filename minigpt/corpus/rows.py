@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import reprlib
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import IO, Any, cast
 import zstandard
 
 from minigpt.corpus.chats import SPEAKERS, exported
-from minigpt.corpus.formats import FORMATS, Archive
+from minigpt.corpus.formats import FORMATS, unpacked
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -41,8 +42,7 @@ _FIRST_ROWS = 100
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
-# Names that are skipped: those of files with which Word locks others, and of the copies that the package
-# `datasets` keeps beside a data set, too.
+# Names that are skipped. Word locks files by others; `datasets` keeps copies beside a data set.
 HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
@@ -112,15 +112,15 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     Hidden and empty files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = Archive(file.read())
-        names = [info.filename for info in zipped.infolist() if info.file_size]
+        zipped = zipfile.ZipFile(io.BytesIO(file.read()))
+        names = (info.filename for info in zipped.infolist() if info.file_size)
         found = (name for name in sorted(names) if name.lower().endswith(suffixes))
         shown = [name for name in found if not any(map(HIDDEN.match, name.split("/")))]
         if not shown:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
-        for name in shown:
+        for name, content in zip(shown, unpacked(zipped, shown), strict=True):
             # A name may contain line ends.
-            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), zipped.read(name))
+            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
     except Exception as error:
         raise _refusal(file.path, error) from None
 

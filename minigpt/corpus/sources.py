@@ -142,11 +142,13 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
             given = data.model_dump(exclude_unset=True, include=set(DialoguesConfig.model_fields))
             data = DialoguesConfig(**given | {"source": "dialogues"})
     text, name = read_text(data), source_name(data)
-    speakers = text.source.speakers if isinstance(text.source, Dialogues) else None
+    source = text.source
+    speakers = source.speakers if isinstance(source, Dialogues) else None
     if data.me and not speakers:
         raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
-    if isinstance(data, DialoguesConfig) and speakers:
-        me = data.me or max(speakers, key=lambda name: speakers[name])
+    if isinstance(source, Dialogues) and isinstance(data, DialoguesConfig) and speakers:
+        counts = {person: (chats, speakers[person]) for person, chats in source.chats.items()}
+        me = data.me or max(counts, key=counts.__getitem__)
         people = f"{me}, of {len(speakers):,} people (data.me)"
         LOGGER.info(f"{name}: a chat; the model answers as {people}")
         if data.me is None:

@@ -114,7 +114,6 @@ def split(
             return _divided(documents, chosen[groups], first, cut)
     if not chosen.any():
         if count == 1:
-            # A dialogue is not divided.
             problem = (
                 f"{total} bytes of text are too short" if divides else "the text is one dialogue"
             )

@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,10 +37,9 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; not hidden ones (their name, or that of a
-    sub-folder, begins with a dot), empty ones, those with which Word locks others, the copies that the package `datasets` keeps in its folders, run
-    directories, and links that lead out of the folder. The matches of a glob must not lead out of the
-    folder before its first wildcard. What is named itself is read.
+    In a folder, the files with one of `suffixes` are read; not empty ones, `rows.HIDDEN` ones (their name,
+    or that of a sub-folder), run directories, and links that lead out of the folder. The matches of a glob
+    must not lead out of the folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -98,10 +96,6 @@ class TextFiles:
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
 
-    @property
-    def names(self) -> str:
-        return ", ".join(map(str, self._files))
-
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
@@ -152,7 +146,8 @@ class TextFiles:
         """Returns the documents in a temporary file; raises UserError as `pieces`, and without text."""
         documents = ingest(self.pieces())
         if not len(documents):
-            raise UserError(f"{self.names}: only white space; should contain text")
+            names = ", ".join(map(str, self._files))
+            raise UserError(f"{names}: only white space; should contain text")
         return documents
 
     def _parts(self, file: rows.SourceFile) -> Iterator[rows.File]:
