@@ -55,30 +55,28 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
     found = list(_HEADER.finditer(text))
     # Hours are up to 12 if one of them is in the afternoon.
     is_half = any(_AFTERNOON.search(match[5] + match[9]) for match in found)
-    # The order of a date is that in which the messages follow each other.
     orders = [(4, 2, 3), (4, 3, 2)] if is_half else [(4, 3, 2), (4, 2, 3)]
     orders = [(2, 3, 4)] if any(int(match[2]) > 31 for match in found) else orders
-    read = ([_time(match, order, is_half) for match in found] for order in orders)
-    times = min(read, key=lambda ts: sum(not (a and b and a <= b) for a, b in pairwise(ts)))
-    messages: list[Message] = []
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    for match, time, end in zip(found, times, ends, strict=True):
-        content = _MARKS.sub("", _NOTICES.sub("", text[match.end() : end])).strip()
-        name = _MARKS.sub("", match[10] or "").removeprefix("~").strip()
-        if time and name and not _OMITTED.fullmatch(content):
-            messages.append((time, name, content))
-    return conversations(messages)
 
+    def messages(order: tuple[int, int, int]) -> Iterator[Message]:
+        for match, after in zip(found, [*found[1:], None], strict=True):
+            content = text[match.end() : after.start() if after else None]
+            content = _MARKS.sub("", _NOTICES.sub("", content)).strip()
+            name = _MARKS.sub("", match[10] or "").removeprefix("~").strip()
+            year, month, day, hour, minute = (int(match[group]) for group in (*order, 6, 7))
+            if is_half:
+                hour = hour % 12 + 12 * bool(_AFTERNOON.search(match[5] + match[9]))
+            # Other lines can look like the first one of a message.
+            with suppress(ValueError):
+                time = datetime(year % 100 + 2000, month, day, hour, minute, int(match[8] or 0))
+                if name and not _OMITTED.fullmatch(content):
+                    yield time, name, content
 
-def _time(header: re.Match[str], order: Sequence[int], is_half: bool) -> datetime | None:
-    """Returns the time of a message, with year, month and day in groups `order`; None if there is none."""
-    year, month, day, hour, minute = (int(header[group]) for group in (*order, 6, 7))
-    if is_half:
-        hour = hour % 12 + 12 * bool(_AFTERNOON.search(header[5] + header[9]))
-    # Other lines can look like the first one of a message.
-    with suppress(ValueError):
-        return datetime(year % 100 + 2000, month, day, hour, minute, int(header[8] or 0))
-    return None
+    # The order of day and month is that in which the messages follow each other.
+    read = [list(messages(order)) for order in orders]
+    return conversations(
+        max(read, key=lambda ms: len(ms) + sum(a[0] <= b[0] for a, b in pairwise(ms)))
+    )
 
 
 def exported(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,12 +6,27 @@ from itertools import chain
 
 from minigpt.corpus.chats import is_whatsapp
 
-# Bytes at the beginning of a text that are looked at.
-_HEAD_BYTES = 1 << 18
+# Bytes at the beginning of a text in which licenses, and chats and lists, are looked for.
+_BOOK_BYTES, _HEAD_BYTES = 1 << 22, 1 << 18
+_TITLE = (
+    rb"^[^\w\n]*(?:The |This )?Project Gutenberg(?:'s [^\n]+, by |(?:'s)? e-?(?:book|text),? of )"
+)
 # The first marker is that of books since 2003, which may have a title of several lines.
-_START = rb"^[^\w\n]*(?:\*{3} ?START OF THI?[ES] PROJECT GUTENBERG[^*]{,300}\*{3}|\*END\W+THE SMALL PRINT)"
+_START = (
+    rb"^[^\w\n]*(?:\*{3} ?START OF THI?[ES] PROJECT GUTENBERG.{,300}?\*{3}|\*END\W+THE SMALL PRINT)"
+)
 _END = rb"^[^\w\n]*(?:\*{3} ?END OF THI?[ES] PROJECT GUTENBERG|End of (?:th\w+ )?Project Gutenberg)"
-_BOOK = re.compile(rb"(?ims)%b[^\n]*\s*(.*?)(?=%b|%b|\Z)" % (_START, _START, _END))
+_LICENSE_END = rb"(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE
+# The license after a book, the header from its title on, and a header without title. A file may have
+# several books, and other texts before, between and after them.
+_LICENSES = tuple(
+    re.compile(b"(?ims)" + pattern)
+    for pattern in (
+        _END + b".*?" + _LICENSE_END,
+        _TITLE + b".*?" + _START + rb"[^\n]*\s*",
+        rb"\A.*?" + _START + rb"[^\n]*\s*",
+    )
+)
 # A list has at least so many lines, of which one in 20 may be longer, and at most these shares of blank
 # lines, lines that are indented or have a tab, that end with a sign of punctuation, that are full, and that
 # begin with the same name and a colon as another.
@@ -29,12 +44,12 @@ _WORD_CHARACTERS = 20
 def kind_of(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     """Returns what a text contains, "chat", "gutenberg", "lines" or "", and all of its blocks."""
     head = b""
-    while len(head) < _HEAD_BYTES and (block := next(blocks, b"")):
+    while len(head) < _BOOK_BYTES and (block := next(blocks, b"")):
         head += block
     text = head[:_HEAD_BYTES].decode(errors="ignore")
     found = {
         "chat": is_whatsapp(text),
-        "gutenberg": _BOOK.search(head[:_HEAD_BYTES]),
+        "gutenberg": any(license.search(head) for license in _LICENSES),
         "lines": is_list(text),
     }
     return next((kind for kind in found if found[kind]), ""), chain([head], blocks)
@@ -70,5 +85,8 @@ def is_list(text: str) -> bool:
 
 
 def without_license(blocks: Iterable[bytes]) -> bytes:
-    """Returns what is between the markers of Project Gutenberg, of one or several books."""
-    return b"".join(_BOOK.findall(b"".join(blocks)))
+    """Returns a text without the headers and licenses of the books of Project Gutenberg in it."""
+    text = b"".join(blocks)
+    for license in _LICENSES:
+        text = license.sub(b"", text)
+    return text

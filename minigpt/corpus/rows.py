@@ -222,15 +222,15 @@ def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
 
 def _rows_of(content: Any, file: File) -> list[Any]:
     """Returns the rows of an array or an object: a chat, its longest array, or the object itself."""
-    if not isinstance(content, dict):
-        return content if isinstance(content, list) else [content]
-    if chat := exported(content):
-        return chat
-    path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
-    if is_dialogue(content) or isinstance(content.get(TEXT_COLUMN), str) or not longest:
-        return [content]
-    file.notes.append(f"the rows are those of the array {path!r}")
-    return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in longest]
+    if isinstance(content, dict):
+        if chat := exported(content):
+            return chat
+        arrays = sorted(_arrays(content), key=lambda found: len(json.dumps(found[1])))
+        if arrays and not is_dialogue(content) and not isinstance(content.get(TEXT_COLUMN), str):
+            path, content = arrays[-1]
+            file.notes.append(f"the rows are those of the array {path!r}")
+    found = content if isinstance(content, list) else [content]
+    return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in found]
 
 
 def _arrays(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:
@@ -248,8 +248,12 @@ def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     decoded = (f"{line.decode()}\n" for line in lines(checked_blocks(file)))
     text = itertools.dropwhile(str.isspace, decoded)
     first = next(text, "")
-    delimiters = "\t" if format_of(file.path) == ".tsv" else ",;\t"
-    delimiter = next((d for d in delimiters if d in first), delimiters[0])
+    # Excel writes and reads a line before the header that names the delimiter.
+    if named := re.fullmatch('"?sep=(.)"?\n', first):
+        first = next(text, "")
+    delimiters = named[1] if named else "\t" if format_of(file.path) == ".tsv" else ",;\t"
+    # Names in quotes may contain others.
+    delimiter = max(delimiters, key=re.sub('"[^"]*"', "", first).count)
     reader = csv.DictReader(itertools.chain([first], text), delimiter=delimiter, strict=True)
     for row in reader:
         if None in row or None in row.values():

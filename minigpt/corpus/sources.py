@@ -30,6 +30,8 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
 
+# Settings with which lines or paragraphs are documents.
+DIVIDE = 'data.by_line = true or data.document_separator = "\\n\\n"'
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
@@ -113,6 +115,10 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     if copies := len(found) - len(documents):
         LOGGER.info(f"{copies:,} copies of documents are left out; {len(documents):,} remain")
         size, characters = (round(n * documents.bytes / total) for n in (size, characters))
+    elif getattr(data, "duplicates", "keep") == "drop":
+        LOGGER.info(
+            f"no document is a copy of another; {DIVIDE} divides files of text into documents"
+        )
     share = 1.0 if own else None
     # Chats are read again when it is known who answers.
     is_open = isinstance(source, Dialogues) and source.speakers and data.me is None
