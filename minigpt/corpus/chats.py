@@ -55,8 +55,6 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
     found = list(_HEADER.finditer(text))
     # Hours are up to 12 if one of them is in the afternoon.
     is_half = any(_AFTERNOON.search(match[5] + match[9]) for match in found)
-    orders = [(4, 2, 3), (4, 3, 2)] if is_half else [(4, 3, 2), (4, 2, 3)]
-    orders = [(2, 3, 4)] if any(int(match[2]) > 31 for match in found) else orders
 
     def messages(order: tuple[int, int, int]) -> Iterator[Message]:
         for match, after in zip(found, [*found[1:], None], strict=True):
@@ -73,10 +71,9 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
                     yield time, name, content
 
     # The order of day and month is that in which the messages follow each other.
-    read = [list(messages(order)) for order in orders]
-    return conversations(
-        max(read, key=lambda ms: len(ms) + sum(a[0] <= b[0] for a, b in pairwise(ms)))
-    )
+    orders = [*sorted([(4, 2, 3), (4, 3, 2)], reverse=not is_half), (2, 3, 4)]
+    read = (list(messages(order)) for order in orders)
+    return conversations(max(read, key=lambda ms: sum(a <= b for (a, *_), (b, *_) in pairwise(ms))))
 
 
 def exported(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -96,9 +96,9 @@ def unpacked(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[bytes]:
 def _epub(data: bytes) -> str:
     """Reads the pages of a book in the order of its spine."""
     book = zipfile.ZipFile(io.BytesIO(data))
-    container = ElementTree.fromstring(book.read("META-INF/container.xml"))
+    container = ElementTree.fromstring(*unpacked(book, ["META-INF/container.xml"]))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
-    package, folder = ElementTree.fromstring(book.read(package_name)), dirname(package_name)
+    package, folder = ElementTree.fromstring(*unpacked(book, [package_name])), dirname(package_name)
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
     pages = [normpath(join(folder, unquote(href))) for href in hrefs]
@@ -132,8 +132,8 @@ def _notebook(data: bytes) -> str:
 def _subtitles(data: bytes) -> str:
     """Returns the lines of the cues of subtitles."""
     text = _NOTE.sub("", re.sub(r"[ \t]+$", "", _decoded(data), flags=re.MULTILINE))
-    spoken = ([_CUE_TAG.sub("", line) for line in cue.split("\n")] for cue in _CUE.split(text)[1:])
-    cues = [[" ".join(unescape(line).split()) for line in cue if line.strip()] for cue in spoken]
+    shown = (unescape(_CUE_TAG.sub("", cue)).split("\n") for cue in _CUE.split(text)[1:])
+    cues = [[" ".join(line.split()) for line in cue if line.strip()] for cue in shown]
     pairs = list(pairwise([[], *filter(None, cues)]))
     # Subtitles that scroll repeat lines of the cue before; in others somebody says the same again.
     does_scroll = 4 * sum(a != b and b[0] in a for a, b in pairs) > len(pairs)

@@ -8,37 +8,26 @@ from minigpt.corpus.chats import is_whatsapp
 
 # Bytes at the beginning of a text in which licenses, and chats and lists, are looked for.
 _BOOK_BYTES, _HEAD_BYTES = 1 << 22, 1 << 18
-_TITLE = (
-    rb"^[^\w\n]*(?:The |This )?Project Gutenberg(?:'s [^\n]+, by |(?:'s)? e-?(?:book|text),? of )"
-)
+_TITLE = rb"^[^\w\n]*(?:The |This )?Project Gutenberg(?:'s [^\n]+, by | e-?(?:book|text),? of )"
 # The first marker is that of books since 2003, which may have a title of several lines.
-_START = (
-    rb"^[^\w\n]*(?:\*{3} ?START OF THI?[ES] PROJECT GUTENBERG.{,300}?\*{3}|\*END\W+THE SMALL PRINT)"
-)
+_START = rb"\*{3} ?START OF THI?[ES] PROJECT GUTENBERG.{,300}?\*{3}|\*END\W+THE SMALL PRINT"
 _END = rb"^[^\w\n]*(?:\*{3} ?END OF THI?[ES] PROJECT GUTENBERG|End of (?:th\w+ )?Project Gutenberg)"
-_LICENSE_END = rb"(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE
-# The license after a book, the header from its title on, and a header without title. A file may have
-# several books, and other texts before, between and after them.
-_LICENSES = tuple(
-    re.compile(b"(?ims)" + pattern)
-    for pattern in (
-        _END + b".*?" + _LICENSE_END,
-        _TITLE + b".*?" + _START + rb"[^\n]*\s*",
-        rb"\A.*?" + _START + rb"[^\n]*\s*",
-    )
-)
+_END += rb".*?(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE
+# A license, a header from its title on, and one without title. A file may have several books and other texts.
+_PATTERNS = (_END, *(rb"%b.*?(?:%b)[^\n]*\s*" % (begin, _START) for begin in (_TITLE, rb"\A")))
+_LICENSES = [re.compile(b"(?ims)" + pattern) for pattern in _PATTERNS]
 # A list has at least so many lines, of which one in 20 may be longer, and at most these shares of blank
 # lines, lines that are indented or have a tab, that end with a sign of punctuation, that are full, and that
 # begin with the same name and a colon as another.
 _LEAST_LINES, _LINE_CHARACTERS = 100, 150
 _BLANK, _INDENTED, _PUNCTUATED, _FULL, _NAMED = 0.05, 0.01, 0.3, 0.4, 0.5
 _PUNCTUATION = tuple("-,;:.!?—{}()[]'’，、。；：！？」…")
+# A word of so many characters is no name.
+_WORD_CHARACTERS = 20
 # What is around a name or a title: a number, quotation marks, "(1995)".
 _FRAME = re.compile(
     r"^\s*(?:\d+[.):]?\s+|[-*•]\s+)?[\"“„«]?|[\"”»]?(?:\s[(\[][^()\[\]]*[)\]])?\s*$"
 )
-# A line of one or two words is a name, unless the word is long.
-_WORD_CHARACTERS = 20
 
 
 def kind_of(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:

@@ -115,10 +115,8 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     if copies := len(found) - len(documents):
         LOGGER.info(f"{copies:,} copies of documents are left out; {len(documents):,} remain")
         size, characters = (round(n * documents.bytes / total) for n in (size, characters))
-    elif getattr(data, "duplicates", "keep") == "drop":
-        LOGGER.info(
-            f"no document is a copy of another; {DIVIDE} divides files of text into documents"
-        )
+    elif isinstance(data, FilesConfig) and data.duplicates == "drop":
+        LOGGER.info(f"no document is a copy of another; with {DIVIDE}, there are more documents")
     share = 1.0 if own else None
     # Chats are read again when it is known who answers.
     is_open = isinstance(source, Dialogues) and source.speakers and data.me is None
