@@ -14,12 +14,10 @@ from typing import Any
 # Time, name and text.
 Message = tuple[datetime, str, str]
 SPEAKERS = "speakers"
-# A longer pause begins another conversation, and so do so many messages, or a tenth of them, but not less
-# than the least: some conversations can then be held out.
+# A longer pause begins another conversation, and so do the most messages; or a tenth, if they are enough.
 _PAUSE, _LEAST_MESSAGES, _MOST_MESSAGES = timedelta(hours=4), 20, 500
-# "[20.06.19, 15:58:57] Ana: ...", "20/06/2019 15:58 - Ana: ...", "2024/1/5, 下午3:58 - Ana: ...": date and
-# time are those of a language, with marks of direction. A name is no level of a log, and has no quotation
-# marks, which are around the names of groups.
+# "[20.06.19, 15:58:57] Ana: ...", "20/06/2019 15:58 - Ana: ...", "2024/1/5, 下午3:58 - Ana: ...", with
+# marks of direction. A name is no level of a log, and has no quotation marks, as notices about groups have.
 _HEADER = re.compile(
     r"^[\u200e\u200f\ufeff]*(\[)?(\d{1,4})[^\w\n:]{1,3}(\d{1,2})[^\w\n:]{1,3}(\d{1,4})"
     r"([^\d\n:\[\]]{1,14}?)(\d{1,2})(?:[:.]| ?h ?)(\d{2})(?:[:.](\d{2}))?([^\d\n:\[\]]{0,9}?)"
@@ -77,10 +75,8 @@ def whatsapp(text: str) -> list[dict[str, Any]]:
 
 
 def exported(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the conversations of Telegram's or Discord's JSON; [] if it is something else.
-
-    Telegram's export of all chats has a list of them: the rows have the number of their chat.
-    """
+    """Returns the conversations of Telegram's or Discord's JSON; [] if it is something else."""
+    # All chats of a person: the rows have the number of their chat.
     if isinstance(chats := content.get("chats"), dict) and isinstance(chats.get("list"), list):
         found = enumerate(exported(chat) for chat in chats["list"] if isinstance(chat, dict))
         return [row | {"chat": number} for number, rows in found for row in rows]

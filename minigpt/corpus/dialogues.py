@@ -66,8 +66,8 @@ class Dialogues(TextFiles):
     def pieces(self) -> Iterator[Piece]:
         yield from super().pieces()
         if self._me and self.speakers and self._me not in self.speakers:
-            problem = f"has no messages{nearest(self._me, self.speakers)}"
-            raise UserError(f"data.me = {self._me!r}: {problem}")
+            known = nearest(self._me, self.speakers)
+            raise UserError(f"data.me = {self._me!r}: has no messages{known}")
 
     def _documents(self, file: File) -> Iterator[Piece]:
         rows = self._dialogues(file)
@@ -84,9 +84,8 @@ class Dialogues(TextFiles):
     def _answered(self, chat: list[Row]) -> Iterator[Row]:
         """Yields the conversations of a chat as dialogues, and counts the messages of each person."""
         names = [(row.get("chat"), name) for row in chat for name, _ in row[SPEAKERS]]
-        self.chats += Counter(name for _, name in set(names))
-        speakers = Counter(name for _, name in names)
-        self.speakers += speakers
+        self.chats.update(name for _, name in set(names))
+        self.speakers += (speakers := Counter(name for _, name in names))
         me = self._me or speakers.most_common(1)[0][0]
         found = ({"messages": turns(row[SPEAKERS], me)} for row in chat)
         return (row for row in found if row["messages"])

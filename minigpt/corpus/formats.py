@@ -77,8 +77,7 @@ class _Markup(HTMLParser):
 def _decoded(data: bytes) -> str:
     """Decodes UTF-8, UTF-16 with a byte order mark, or the encoding that a page names; line ends are LF."""
     try:
-        is_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-        text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         if not (named := _CHARSET.search(data[:2048])):
             raise
@@ -101,8 +100,8 @@ def _epub(data: bytes) -> str:
     package, folder = ElementTree.fromstring(*unpacked(book, [package_name])), dirname(package_name)
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
-    pages = [normpath(join(folder, unquote(href))) for href in hrefs]
-    pages = [page for page in pages if page in book.NameToInfo]
+    named = (normpath(join(folder, unquote(href))) for href in hrefs)
+    pages = [page for page in named if page in book.NameToInfo]
     locks = "META-INF/encryption.xml"
     # Fonts are encrypted in books without protection, too.
     if locks in book.NameToInfo and any(p.encode() in book.read(locks) for p in pages):

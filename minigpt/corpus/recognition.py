@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from itertools import chain
 
 from minigpt.corpus.chats import is_whatsapp
@@ -13,12 +14,11 @@ _TITLE = rb"^[^\w\n]*(?:The |This )?Project Gutenberg(?:'s [^\n]+, by | e-?(?:bo
 _START = rb"\*{3} ?START OF THI?[ES] PROJECT GUTENBERG.{,300}?\*{3}|\*END\W+THE SMALL PRINT"
 _END = rb"^[^\w\n]*(?:\*{3} ?END OF THI?[ES] PROJECT GUTENBERG|End of (?:th\w+ )?Project Gutenberg)"
 _END += rb".*?(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE
-# A license, a header from its title on, and one without title. A file may have several books and other texts.
+# A license, a header from its title on, and one without title: a file may have other texts, too.
 _PATTERNS = (_END, *(rb"%b.*?(?:%b)[^\n]*\s*" % (begin, _START) for begin in (_TITLE, rb"\A")))
 _LICENSES = [re.compile(b"(?ims)" + pattern) for pattern in _PATTERNS]
-# A list has at least so many lines, of which one in 20 may be longer, and at most these shares of blank
-# lines, lines that are indented or have a tab, that end with a sign of punctuation, that are full, and that
-# begin with the same name and a colon as another.
+# A list has at least so many lines, of which one in 20 may be longer. At most these shares are blank,
+# indented or with a tab, end with punctuation, are full, and begin with the name of another and a colon.
 _LEAST_LINES, _LINE_CHARACTERS = 100, 150
 _BLANK, _INDENTED, _PUNCTUATED, _FULL, _NAMED = 0.05, 0.01, 0.3, 0.4, 0.5
 _PUNCTUATION = tuple("-,;:.!?—{}()[]'’，、。；：！？」…")
@@ -75,7 +75,4 @@ def is_list(text: str) -> bool:
 
 def without_license(blocks: Iterable[bytes]) -> bytes:
     """Returns a text without the headers and licenses of the books of Project Gutenberg in it."""
-    text = b"".join(blocks)
-    for license in _LICENSES:
-        text = license.sub(b"", text)
-    return text
+    return reduce(lambda text, license: license.sub(b"", text), _LICENSES, b"".join(blocks))

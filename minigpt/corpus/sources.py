@@ -151,8 +151,7 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
     if data.me and not speakers:
         raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
     if isinstance(source, Dialogues) and isinstance(data, DialoguesConfig) and speakers:
-        counts = {person: (chats, speakers[person]) for person, chats in source.chats.items()}
-        me = data.me or max(counts, key=counts.__getitem__)
+        me = data.me or max((n, speakers[who], who) for who, n in source.chats.items())[2]
         people = f"{me}, of {len(speakers):,} people (data.me)"
         LOGGER.info(f"{name}: a chat; the model answers as {people}")
         if data.me is None:
