@@ -95,12 +95,12 @@ def unpacked(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[bytes]:
 def _epub(data: bytes) -> str:
     """Reads the pages of a book in the order of its spine."""
     book = zipfile.ZipFile(io.BytesIO(data))
-    container = ElementTree.fromstring(*unpacked(book, ["META-INF/container.xml"]))
+    container = ElementTree.fromstring(next(unpacked(book, ["META-INF/container.xml"])))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
-    package, folder = ElementTree.fromstring(*unpacked(book, [package_name])), dirname(package_name)
+    package = ElementTree.fromstring(next(unpacked(book, [package_name])))
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
-    named = (normpath(join(folder, unquote(href))) for href in hrefs)
+    named = (normpath(join(dirname(package_name), unquote(href))) for href in hrefs)
     pages = [page for page in named if page in book.NameToInfo]
     locks = "META-INF/encryption.xml"
     # Fonts are encrypted in books without protection, too.

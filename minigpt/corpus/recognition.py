@@ -13,9 +13,12 @@ _TITLE = rb"^[^\w\n]*(?:The |This )?Project Gutenberg(?:'s [^\n]+, by | e-?(?:bo
 # The first marker is that of books since 2003, which may have a title of several lines.
 _START = rb"\*{3} ?START OF THI?[ES] PROJECT GUTENBERG.{,300}?\*{3}|\*END\W+THE SMALL PRINT"
 _END = rb"^[^\w\n]*(?:\*{3} ?END OF THI?[ES] PROJECT GUTENBERG|End of (?:th\w+ )?Project Gutenberg)"
-_END += rb".*?(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE
+_MARKER = re.compile(b"(?ims)%b|%b" % (_START, _END))
 # A license, a header from its title on, and one without title: a file may have other texts, too.
-_PATTERNS = (_END, *(rb"%b.*?(?:%b)[^\n]*\s*" % (begin, _START) for begin in (_TITLE, rb"\A")))
+_PATTERNS = (
+    _END + rb".*?(?:hear\s+about\s+new\s+ebooks\.\s*|(?=%b)|\Z)" % _TITLE,
+    *(rb"%b.{,99999}?(?:%b)[^\n]*\s*" % (begin, _START) for begin in (_TITLE, rb"\A")),
+)
 _LICENSES = [re.compile(b"(?ims)" + pattern) for pattern in _PATTERNS]
 # A list has at least so many lines, of which one in 20 may be longer. At most these shares are blank,
 # indented or with a tab, end with punctuation, are full, and begin with the name of another and a colon.
@@ -38,7 +41,7 @@ def kind_of(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     text = head[:_HEAD_BYTES].decode(errors="ignore")
     found = {
         "chat": is_whatsapp(text),
-        "gutenberg": any(license.search(head) for license in _LICENSES),
+        "gutenberg": bool(_MARKER.search(head)),
         "lines": is_list(text),
     }
     return next((kind for kind in found if found[kind]), ""), chain([head], blocks)

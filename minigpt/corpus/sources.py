@@ -119,7 +119,7 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
         LOGGER.info(f"no document is a copy of another; with {DIVIDE}, there are more documents")
     share = 1.0 if own else None
     # Chats are read again when it is known who answers.
-    is_open = isinstance(source, Dialogues) and source.speakers and data.me is None
+    is_open = isinstance(source, Dialogues) and source.speakers and not getattr(data, "me", None)
     is_short = size < CHARACTERS_BELOW and not isinstance(data, PairsConfig)
     if len(documents) and not own and is_short and not is_open:
         # The batch for a short text depends on what is left for training.
