@@ -15,7 +15,7 @@ from typing import Any
 Message = tuple[datetime, str, str]
 SPEAKERS = "speakers"
 # A longer pause begins another conversation, and so do the most messages; or a tenth, if they are enough.
-_PAUSE, _LEAST_MESSAGES, _MOST_MESSAGES = timedelta(hours=4), 20, 500
+_PAUSE, _LEAST_MESSAGES, _MOST_MESSAGES = timedelta(hours=4), 10, 500
 # "[20.06.19, 15:58:57] Ana: ...", "20/06/2019 15:58 - Ana: ...", "2024/1/5, 下午3:58 - Ana: ...", with
 # marks of direction. A name is no level of a log, and has no quotation marks, as notices about groups have.
 _HEADER = re.compile(
