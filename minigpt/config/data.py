@@ -33,8 +33,8 @@ Me = Annotated[
     str | None,
     Field(
         min_length=1,
-        description="the person in a chat whose messages the model learns to write; if unset, the one with "
-        "most messages",
+        description="the person in a chat whose messages the model learns to write; if unset, the one "
+        "who is in most chats and has most messages",
     ),
 ]
 Duplicates = Annotated[

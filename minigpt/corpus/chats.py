@@ -14,27 +14,36 @@ from typing import Any
 # Time, name and text.
 Message = tuple[datetime, str, str]
 SPEAKERS = "speakers"
-# A longer pause begins another conversation, and so does the message after this number.
-_PAUSE, _MOST_MESSAGES = timedelta(hours=4), 500
-# "[20.06.19, 15:58:57] Ana: ..." and "20/06/2019, 15:58 - Ana: ...", with marks of direction.
+# A longer pause begins another conversation, and so do the most messages; or a tenth, if they are enough.
+_PAUSE, _LEAST_MESSAGES, _MOST_MESSAGES = timedelta(hours=4), 10, 500
+# "[20.06.19, 15:58:57] Ana: ...", "20/06/2019 15:58 - Ana: ...", "2024/1/5, 下午3:58 - Ana: ...", with
+# marks of direction. A name is no level of a log, and has no quotation marks, as notices about groups have.
 _HEADER = re.compile(
-    r"^[\u200e\u200f\ufeff]*\[?(\d{1,4})[./-](\d{1,2})[./-](\d{1,4})[,،] "
-    r"(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\s?([ap])\.?\s?m\.?)?(?:\] | - )(?:([^:\n]+): )?",
-    re.IGNORECASE | re.MULTILINE,
+    r"^[\u200e\u200f\ufeff]*(\[)?(\d{1,4})[^\w\n:]{1,3}(\d{1,2})[^\w\n:]{1,3}(\d{1,4})"
+    r"([^\d\n:\[\]]{1,14}?)(\d{1,2})(?:[:.]| ?h ?)(\d{2})(?:[:.](\d{2}))?([^\d\n:\[\]]{0,9}?)"
+    r"(?(1)\] | [-–] )(?!\S*(?:DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL))(?:([^:\n\"“”„«»]+): )?",
+    re.MULTILINE,
 )
+_AFTERNOON = re.compile(r"p\.?\s?m|下午|晚上|午後|오후|μ\.?μ|م", re.IGNORECASE)
 _MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-# A line that begins with a mark, and a remark at the end, are WhatsApp's.
-_NOTICES = re.compile(r"(?m)^\u200e.*|\s*\u200e<[^<>]*>\s*\Z")
+# A line that begins with a mark, the name of a file, and a remark at the end are WhatsApp's.
+_NOTICES = re.compile(
+    r"(?m)^\u200e.*|\A\S+\.\w{2,5} \([^()\n]*\)$|\s*\u200e?<[^<>=\"/\n]* [^<>=\"\n]*>\s*\Z"
+)
+# Media, polls, deleted messages and calls; what has no mark is known in seven languages.
 _OMITTED = re.compile(
-    r"<[^<>]{3,60}>|(?:image|video|audio|sticker|gif|document|contact card) omitted"
-    r"|\S+\.\w{2,5} \([^()]*\)|this message was deleted\.?|you deleted this message\.?|null",
-    re.IGNORECASE,
+    r"<[^<>]{3,60}>|[^\W\d_a-z]{4,} ?:\n(?s:.*)\(\d+ [\w ]+\)|(?i:null"
+    r"|(?:image|video|audio|sticker|gif|document|contact card) omitted"
+    r"|(?=.*(?:delet|gelöscht|elimin|apag|supprim|verwijder)).{,25}(?:this message|diese nachricht"
+    r"|este mensaje|mensagem|ce message|questo messaggio|dit bericht).{,25}"
+    r"|(?:missed|verpasste\w?|gemiste) .{,20}(?:call|anruf|oproep).{,30}"
+    r"|\w*(?:llamada|chamada|appel|chiamata) .{,20}(?:perdida|manqué|persa))"
 )
 
 
 def is_whatsapp(head: str) -> bool:
     """Returns whether the beginning of a text is that of a chat that WhatsApp has exported."""
-    spoken = sum(bool(match[8]) for match in _HEADER.finditer(head))
+    spoken = sum(bool(match[10]) for match in _HEADER.finditer(head))
     is_first = bool(_HEADER.match(head.lstrip()))
     return is_first and spoken >= max(2, head.count("\n") // 10)
 
@@ -42,30 +51,35 @@ def is_whatsapp(head: str) -> bool:
 def whatsapp(text: str) -> list[dict[str, Any]]:
     """Returns the conversations of a text for which `is_whatsapp` is true."""
     found = list(_HEADER.finditer(text))
-    dates = [tuple(map(int, match.group(1, 2, 3))) for match in found]
-    # Day and month are told apart by numbers above 12; with a.m. and p.m., the month is first.
-    largest = max(date[0] for date in dates)
-    is_month_first = any(date[1] > 12 for date in dates) or any(match[7] for match in found)
-    order = (
-        (0, 1, 2) if largest > 31 else (2, 0, 1) if is_month_first and largest < 13 else (2, 1, 0)
-    )
-    messages: list[Message] = []
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    for match, date, end in zip(found, dates, ends, strict=True):
-        year, month, day = (date[place] for place in order)
-        hour = int(match[4]) % 12 + 12 * (match[7] in "pP") if match[7] else int(match[4])
-        content = _MARKS.sub("", _NOTICES.sub("", text[match.end() : end])).strip()
-        name = _MARKS.sub("", match[8] or "").removeprefix("~").strip()
-        # Other lines can look like the first one of a message.
-        with suppress(ValueError):
-            time = datetime(year % 100 + 2000, month, day, hour, int(match[5]), int(match[6] or 0))
-            if name and not _OMITTED.fullmatch(content):
-                messages.append((time, name, content))
-    return conversations(messages)
+    # Hours are up to 12 if one of them is in the afternoon.
+    is_half = any(_AFTERNOON.search(match[5] + match[9]) for match in found)
+
+    def messages(order: tuple[int, int, int]) -> Iterator[Message]:
+        for match, after in zip(found, [*found[1:], None], strict=True):
+            content = text[match.end() : after.start() if after else None]
+            content = _MARKS.sub("", _NOTICES.sub("", content)).strip()
+            name = _MARKS.sub("", match[10] or "").removeprefix("~").strip()
+            year, month, day, hour, minute = (int(match[group]) for group in (*order, 6, 7))
+            if is_half:
+                hour = hour % 12 + 12 * bool(_AFTERNOON.search(match[5] + match[9]))
+            # Other lines can look like the first one of a message.
+            with suppress(ValueError):
+                time = datetime(year % 100 + 2000, month, day, hour, minute, int(match[8] or 0))
+                if name and not _OMITTED.fullmatch(content):
+                    yield time, name, content
+
+    # The order of day and month is that in which the messages follow each other.
+    orders = [*sorted([(4, 2, 3), (4, 3, 2)], reverse=not is_half), (2, 3, 4)]
+    read = (list(messages(order)) for order in orders)
+    return conversations(max(read, key=lambda ms: sum(a <= b for (a, *_), (b, *_) in pairwise(ms))))
 
 
 def exported(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the conversations of Telegram's or Discord's JSON; [] if it is something else."""
+    # All chats of a person: the rows have the number of their chat.
+    if isinstance(chats := content.get("chats"), dict) and isinstance(chats.get("list"), list):
+        found = enumerate(exported(chat) for chat in chats["list"] if isinstance(chat, dict))
+        return [row | {"chat": number} for number, rows in found for row in rows]
     messages = content.get("messages")
     if not isinstance(messages, list) or {type(each) for each in messages} != {dict}:
         return []
@@ -88,9 +102,10 @@ def _messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[Message]:
 def conversations(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Returns a row for each conversation; messages without text are left out."""
     with_text = [message for message in messages if message[2].strip()]
+    most = min(_MOST_MESSAGES, max(_LEAST_MESSAGES, len(with_text) // 10))
     rows: list[list[list[str]]] = [[]]
     for before, (time, name, text) in pairwise([*with_text[:1], *with_text]):
-        if abs(time - before[0]) > _PAUSE or len(rows[-1]) >= _MOST_MESSAGES:
+        if abs(time - before[0]) > _PAUSE or len(rows[-1]) >= most:
             rows.append([])
         rows[-1].append([name, text.strip()])
     return [{"text": "\n".join(map(": ".join, row)), SPEAKERS: row} for row in rows if row]

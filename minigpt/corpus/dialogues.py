@@ -18,7 +18,7 @@ import numpy as np
 from minigpt.corpus.batches import shuffled
 from minigpt.corpus.chats import SPEAKERS, turns
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.formats import FORMATS, MARKED
+from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
@@ -47,11 +47,11 @@ class Dialogues(TextFiles):
       val_paths: those of the validation text, which come first.
       me: the person in chats whose messages are the answers; None for the one with most messages in a file.
     Attributes:
-      speakers: the number of messages of each person in chats, known after `pieces`.
+      speakers, chats: the numbers of messages and of chats of each person, known after `pieces`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        s for s in TextFiles.suffixes if not s.startswith((".md", *FORMATS, *MARKED))
+        s for s in TextFiles.suffixes if not s.startswith((".md", *FORMATS))
     )
 
     def __init__(
@@ -61,28 +61,32 @@ class Dialogues(TextFiles):
         me: str | None = None,
     ) -> None:
         super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
-        self._me, self.speakers = me, Counter[str]()
+        self._me, self.speakers, self.chats = me, Counter[str](), Counter[str]()
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from super().pieces()
+        if self._me and self.speakers and self._me not in self.speakers:
+            known = nearest(self._me, self.speakers)
+            raise UserError(f"data.me = {self._me!r}: has no messages{known}")
 
     def _documents(self, file: File) -> Iterator[Piece]:
         rows = self._dialogues(file)
         first = next(rows, {})
         rows = itertools.chain([first], rows)
         if SPEAKERS in first:
-            rows = self._answered(list(rows), file.path)
+            rows = self._answered(list(rows))
         for number, row in enumerate(rows, start=1):
             try:
                 yield Piece(document(row), True)
             except UserError as error:
                 raise UserError(f"{file.path}: row {number:,}: {error}") from None
 
-    def _answered(self, chat: list[Row], path: Path) -> Iterator[Row]:
+    def _answered(self, chat: list[Row]) -> Iterator[Row]:
         """Yields the conversations of a chat as dialogues, and counts the messages of each person."""
-        speakers = Counter(name for row in chat for name, _ in row[SPEAKERS])
+        names = [(row.get("chat"), name) for row in chat for name, _ in row[SPEAKERS]]
+        self.chats.update(name for _, name in set(names))
+        self.speakers += (speakers := Counter(name for _, name in names))
         me = self._me or speakers.most_common(1)[0][0]
-        if me not in speakers:
-            problem = f"has no messages in {path}{nearest(me, speakers)}"
-            raise UserError(f"data.me = {me!r}: {problem}")
-        self.speakers += speakers
         found = ({"messages": turns(row[SPEAKERS], me)} for row in chat)
         return (row for row in found if row["messages"])
 

@@ -1,7 +1,7 @@
 """The texts of documents: books, pages, reports, notebooks and subtitles. Nothing is written to the disk.
 
-A new kind of document is a function in `FORMATS`, from the bytes of a file to its text, or in `MARKED`,
-from the text of a file. Any exception means that the file cannot be read.
+A new kind of document is a function in `FORMATS`, from the bytes of a file to its text. Any exception means
+that the file cannot be read.
 """
 
 import io
@@ -9,9 +9,11 @@ import json
 import logging
 import re
 import zipfile
-from collections import Counter
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from posixpath import dirname, join, normpath
 from typing import Any
 from urllib.parse import unquote
@@ -19,15 +21,21 @@ from xml.etree import ElementTree
 
 # The files of an archive may have so many bytes: a few bytes can become gigabytes.
 MAX_UNPACKED = 1 << 28
-_SKIPPED = "title script style template noscript svg nav w:ppr w:rpr office:annotation text:tracked-changes"
-_PARAGRAPHS = (
-    "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header footer w:p "
-)
-_PARAGRAPHS += "main aside figure text:p text:h"
+_SKIPPED = "title script style template noscript svg nav w:ppr w:rpr w:movefrom mc:fallback"
+# Notes would interrupt a sentence.
+_SKIPPED += " office:annotation text:tracked-changes text:note"
+_PARAGRAPHS = "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header"
+_PARAGRAPHS += " footer main aside figure w:p text:p text:h"
 _LINES = "br li dt dd tr figcaption w:br w:cr text:line-break"
 # What stands for a tag in the text.
-_GAPS = {"td": " ", "th": " ", "w:tab": "\t", "text:tab": "\t", "text:s": " "}
-_GAPS |= dict.fromkeys(_LINES.split(), "\n") | dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
+_GAPS = {"w:tab": "\t", "text:tab": "\t", "w:nobreakhyphen": "-"}
+_GAPS |= dict.fromkeys(("td", "th", "text:s"), " ") | dict.fromkeys(_LINES.split(), "\n")
+_GAPS |= dict.fromkeys(_PARAGRAPHS.split(), "\n\n")
+# Of a page that is not in UTF-8.
+_CHARSET = re.compile(rb"""(?:charset|encoding) *= *["']?([\w.:-]+)""")
+# The line of times of a cue, with the number or the name before it; a remark; a tag.
+_CUE = re.compile(r"(?:^\d+ *\n|(?<=\n\n).+\n)?^.*-->.*\n?", re.MULTILINE)
+_NOTE = re.compile(r"(?<=\n\n)NOTE\b.*?(?:\n\n|\Z)", re.DOTALL)
 _CUE_TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 
 
@@ -36,21 +44,23 @@ class _Markup(HTMLParser):
 
     def __init__(self, within: str = "") -> None:
         super().__init__()
-        self._within, self._parts, self._open = within, [""], Counter[str]()
+        # For the open elements of each tag: the part with which one begins that is left out.
+        self._within, self._parts, self._open = within, [""], defaultdict[str, list[int]](list)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._open[tag] += 1
+        style = (dict(attrs).get("style") or "").replace(" ", "")
+        is_hidden = tag in _SKIPPED.split() or ("hidden", None) in attrs or "display:none" in style
+        self._open[tag].append(len(self._parts) if is_hidden else 0)
         if tag in _GAPS and not (_GAPS[tag] == " " and self._parts[-1][-1:].isspace()):
             self._parts.append(_GAPS[tag])
 
     def handle_endtag(self, tag: str) -> None:
-        self._open[tag] = max(0, self._open[tag] - 1)
+        if self._open[tag] and (start := self._open[tag].pop()):
+            del self._parts[start:]
         if _GAPS.get(tag) == "\n\n":
             self._parts.append("\n\n")
 
     def handle_data(self, data: str) -> None:
-        if any(map(self._open.__getitem__, _SKIPPED.split())):
-            return
         # Word has a tag for each tab and each line, and every space counts.
         if not self._open["pre"] and self._within != "w:t":
             data = re.sub(r"\s+", " ", data)
@@ -58,35 +68,49 @@ class _Markup(HTMLParser):
         if data and (not self._within or self._open[self._within]):
             self._parts.append(data)
 
-    def text(self, markup: str) -> str:
-        self.feed(markup)
+    def text(self, markup: bytes) -> str:
+        self.feed(_decoded(markup).replace("\xad", ""))
         self.close()
         return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", "".join(self._parts))).strip()
 
 
-def archive(data: bytes) -> zipfile.ZipFile:
-    """Opens an archive in memory; raises ValueError if its files are too large."""
-    opened = zipfile.ZipFile(io.BytesIO(data))
-    if (size := sum(info.file_size for info in opened.infolist())) > MAX_UNPACKED:
+def _decoded(data: bytes) -> str:
+    """Decodes UTF-8, UTF-16 with a byte order mark, or the encoding that a page names; line ends are LF."""
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        if not (named := _CHARSET.search(data[:2048])):
+            raise
+        text = data.decode(named[1].decode())
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def unpacked(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[bytes]:
+    """Returns files of an archive, read one by one; raises ValueError if they are too large."""
+    if (size := sum(archive.getinfo(name).file_size for name in names)) > MAX_UNPACKED:
         raise ValueError(f"has {size:,} bytes, more than {MAX_UNPACKED:,}; should be unpacked")
-    return opened
+    return map(archive.read, names)
 
 
 def _epub(data: bytes) -> str:
     """Reads the pages of a book in the order of its spine."""
-    book = archive(data)
-    container = ElementTree.fromstring(book.read("META-INF/container.xml"))
+    book = zipfile.ZipFile(io.BytesIO(data))
+    container = ElementTree.fromstring(next(unpacked(book, ["META-INF/container.xml"])))
     package_name = container.findall(".//{*}rootfile")[0].attrib["full-path"]
-    package, folder = ElementTree.fromstring(book.read(package_name)), dirname(package_name)
+    package = ElementTree.fromstring(next(unpacked(book, [package_name])))
     items = {item.get("id"): item.get("href", "") for item in package.findall(".//{*}item")}
     hrefs = [items.get(each.get("idref"), "") for each in package.findall(".//{*}itemref")]
-    pages = (normpath(join(folder, unquote(href))) for href in hrefs)
-    found = (book.read(page).decode("utf-8-sig") for page in pages if page in book.NameToInfo)
-    return "\n\n".join(_Markup().text(page) for page in found)
+    named = (normpath(join(dirname(package_name), unquote(href))) for href in hrefs)
+    pages = [page for page in named if page in book.NameToInfo]
+    locks = "META-INF/encryption.xml"
+    # Fonts are encrypted in books without protection, too.
+    if locks in book.NameToInfo and any(p.encode() in book.read(locks) for p in pages):
+        raise ValueError("is protected; should be a book without protection against copies")
+    return "\n\n".join(_Markup().text(page) for page in unpacked(book, pages))
 
 
 def _office(data: bytes, part: str, within: str) -> str:
-    return _Markup(within).text(archive(data).read(part).decode("utf-8-sig"))
+    return _Markup(within).text(*unpacked(zipfile.ZipFile(io.BytesIO(data)), [part]))
 
 
 def _pdf(data: bytes) -> str:
@@ -98,21 +122,21 @@ def _pdf(data: bytes) -> str:
     return "\n\n".join(page.extract_text().strip() for page in pages)
 
 
-def _notebook(text: str) -> str:
+def _notebook(data: bytes) -> str:
     """Returns the sources of the cells of a Jupyter notebook."""
-    sources = [cell["source"] for cell in json.loads(text)["cells"]]
+    sources = [cell["source"] for cell in json.loads(data)["cells"]]
     return "\n\n".join("".join(source).strip() for source in sources)
 
 
-def _subtitles(text: str) -> str:
-    """Returns the lines of subtitles. A cue is lines after a line of times, up to a blank line."""
-    found: list[str] = []
-    for block in re.split(r"\n\s*\n", text):
-        shown = block.partition("-->")[2].split("\n")[1:]
-        # Subtitles that scroll repeat the lines before.
-        lines = (_CUE_TAG.sub("", line).strip() for line in shown)
-        found += (line for line in lines if line and line not in found[-2:])
-    return "\n".join(found)
+def _subtitles(data: bytes) -> str:
+    """Returns the lines of the cues of subtitles."""
+    text = _NOTE.sub("", re.sub(r"[ \t]+$", "", _decoded(data), flags=re.MULTILINE))
+    shown = (unescape(_CUE_TAG.sub("", cue)).split("\n") for cue in _CUE.split(text)[1:])
+    cues = [[" ".join(line.split()) for line in cue if line.strip()] for cue in shown]
+    pairs = list(pairwise([[], *filter(None, cues)]))
+    # Subtitles that scroll repeat lines of the cue before; in others somebody says the same again.
+    does_scroll = 4 * sum(a != b and b[0] in a for a, b in pairs) > len(pairs)
+    return "\n".join(line for a, b in pairs for line in b if not (does_scroll and line in a))
 
 
 FORMATS: dict[str, Callable[[bytes], str]] = {
@@ -120,9 +144,7 @@ FORMATS: dict[str, Callable[[bytes], str]] = {
     ".docx": lambda data: _office(data, "word/document.xml", "w:t"),
     ".odt": lambda data: _office(data, "content.xml", "office:body"),
     ".pdf": _pdf,
-}
-MARKED: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda text: _Markup().text(text)),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), lambda data: _Markup().text(data)),
     ".ipynb": _notebook,
     **dict.fromkeys((".srt", ".vtt"), _subtitles),
 }

@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import reprlib
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import IO, Any, cast
 import zstandard
 
 from minigpt.corpus.chats import SPEAKERS, exported
-from minigpt.corpus.formats import FORMATS, MARKED, archive
+from minigpt.corpus.formats import FORMATS, unpacked
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 
@@ -41,6 +42,8 @@ _FIRST_ROWS = 100
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
+# Names that are skipped. Word locks files by others; `datasets` keeps copies beside a data set.
+HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
 class SourceFile(io.FileIO):
@@ -92,7 +95,7 @@ def format_of(path: Path) -> str | None:
 
 def is_document(path: Path) -> bool:
     """Returns whether a file is a document with a format of its own, such as .epub."""
-    return format_of(path) in FORMATS | MARKED
+    return format_of(path) in FORMATS
 
 
 def is_dialogue(row: Row) -> bool:
@@ -106,17 +109,18 @@ def is_dialogue(row: Row) -> bool:
 def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
     """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
 
-    Hidden files, and those whose names lead out of the archive, are skipped.
+    Hidden and empty files, and those whose names lead out of the archive, are skipped.
     """
     try:
-        zipped = archive(file.read())
-        names = [name for name in sorted(zipped.namelist()) if name.endswith(suffixes)]
-        shown = [n for n in names if not any(p.startswith((".", "__MAC")) for p in n.split("/"))]
+        zipped = zipfile.ZipFile(io.BytesIO(file.read()))
+        names = (info.filename for info in zipped.infolist() if info.file_size)
+        found = (name for name in sorted(names) if name.lower().endswith(suffixes))
+        shown = [name for name in found if not any(map(HIDDEN.match, name.split("/")))]
         if not shown:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
-        for name in shown:
+        for name, content in zip(shown, unpacked(zipped, shown), strict=True):
             # A name may contain line ends.
-            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), zipped.read(name))
+            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
     except Exception as error:
         raise _refusal(file.path, error) from None
 
@@ -218,15 +222,15 @@ def _json(file: File, columns: Sequence[str] | None) -> Iterator[Any]:
 
 def _rows_of(content: Any, file: File) -> list[Any]:
     """Returns the rows of an array or an object: a chat, its longest array, or the object itself."""
-    if not isinstance(content, dict):
-        return content if isinstance(content, list) else [content]
-    if chat := exported(content):
-        return chat
-    path, longest = max(_arrays(content), key=lambda found: len(found[1]), default=("", []))
-    if is_dialogue(content) or isinstance(content.get(TEXT_COLUMN), str) or not longest:
-        return [content]
-    file.notes.append(f"the rows are those of the array {path!r}")
-    return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in longest]
+    if isinstance(content, dict):
+        if chat := exported(content):
+            return chat
+        arrays = sorted(_arrays(content), key=lambda found: len(json.dumps(found[1])))
+        if arrays and not is_dialogue(content) and not isinstance(content.get(TEXT_COLUMN), str):
+            path, content = arrays[-1]
+            file.notes.append(f"the rows are those of the array {path!r}")
+    found = content if isinstance(content, list) else [content]
+    return [{TEXT_COLUMN: each} if isinstance(each, str) else each for each in found]
 
 
 def _arrays(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, list[Any]]]:
@@ -244,8 +248,12 @@ def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     decoded = (f"{line.decode()}\n" for line in lines(checked_blocks(file)))
     text = itertools.dropwhile(str.isspace, decoded)
     first = next(text, "")
-    delimiters = "\t" if format_of(file.path) == ".tsv" else ",;\t"
-    delimiter = next((d for d in delimiters if d in first), delimiters[0])
+    # Excel writes and reads a line before the header that names the delimiter.
+    if named := re.fullmatch('"?sep=(.)"?\n', first):
+        first = next(text, "")
+    delimiters = named[1] if named else "\t" if format_of(file.path) == ".tsv" else ",;\t"
+    # Names in quotes may contain others.
+    delimiter = max(delimiters, key=re.sub('"[^"]*"', "", first).count)
     reader = csv.DictReader(itertools.chain([first], text), delimiter=delimiter, strict=True)
     for row in reader:
         if None in row or None in row.values():
@@ -289,11 +297,7 @@ def _arrow_file(file: File) -> Any:
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     """Yields the text of a document; see `formats`."""
-    kind = format_of(file.path) or ""
-    if kind in MARKED:
-        text = MARKED[kind](b"".join(checked_blocks(file)).decode())
-    else:
-        text = FORMATS[kind](b"".join(blocks(file)))
+    text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file)))
     if text.strip():
         yield {TEXT_COLUMN: text.strip()}
 
@@ -307,7 +311,7 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     ".tsv": _csv,
     ".parquet": _parquet,
     ".arrow": _arrow,
-    **dict.fromkeys(FORMATS | MARKED, _document),
+    **dict.fromkeys(FORMATS, _document),
 }
 
 
@@ -344,7 +348,7 @@ def checked_blocks(file: File) -> Iterator[bytes]:
 
 def blocks(file: File) -> Iterator[bytes]:
     """Yields the bytes of a file in blocks, none empty; raises UserError if it cannot be read."""
-    suffix = file.path.suffix
+    suffix = file.path.suffix.lower()
     source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
     read = iter(lambda: source.read(BLOCK_BYTES), b"")
     try:

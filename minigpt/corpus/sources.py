@@ -30,6 +30,8 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
 from minigpt.storage.files import bundled_file, cache_folder
 
+# Settings with which lines or paragraphs are documents.
+DIVIDE = 'data.by_line = true or data.document_separator = "\\n\\n"'
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
@@ -113,8 +115,13 @@ def read_text(data: DataConfig, source: Source | TextFiles | None = None) -> Tex
     if copies := len(found) - len(documents):
         LOGGER.info(f"{copies:,} copies of documents are left out; {len(documents):,} remain")
         size, characters = (round(n * documents.bytes / total) for n in (size, characters))
+    elif isinstance(data, FilesConfig) and data.duplicates == "drop":
+        LOGGER.info(f"no document is a copy of another; with {DIVIDE}, there are more documents")
     share = 1.0 if own else None
-    if len(documents) and not own and size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+    # Chats are read again when it is known who answers.
+    is_open = isinstance(source, Dialogues) and source.speakers and not getattr(data, "me", None)
+    is_short = size < CHARACTERS_BELOW and not isinstance(data, PairsConfig)
+    if len(documents) and not own and is_short and not is_open:
         # The batch for a short text depends on what is left for training.
         train, _ = split_corpus(documents, data)
         share = sum(len(text) for text, _ in train.pieces()) / characters
@@ -139,11 +146,12 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
             given = data.model_dump(exclude_unset=True, include=set(DialoguesConfig.model_fields))
             data = DialoguesConfig(**given | {"source": "dialogues"})
     text, name = read_text(data), source_name(data)
-    speakers = text.source.speakers if isinstance(text.source, Dialogues) else None
+    source = text.source
+    speakers = source.speakers if isinstance(source, Dialogues) else None
     if data.me and not speakers:
         raise UserError(f"data.me = {data.me!r}: is for chats; {other or name} is none")
-    if isinstance(data, DialoguesConfig) and speakers:
-        me = data.me or speakers.most_common(1)[0][0]
+    if isinstance(source, Dialogues) and isinstance(data, DialoguesConfig) and speakers:
+        me = data.me or max((n, speakers[who], who) for who, n in source.chats.items())[2]
         people = f"{me}, of {len(speakers):,} people (data.me)"
         LOGGER.info(f"{name}: a chat; the model answers as {people}")
         if data.me is None:

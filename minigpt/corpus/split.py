@@ -114,7 +114,8 @@ def split(
             return _divided(documents, chosen[groups], first, cut)
     if not chosen.any():
         if count == 1:
-            problem = f"{total} bytes of text are too short"
+            short = f"{total} bytes of text are too short"
+            problem = short if divides else "the text is one dialogue; should be at least two"
             raise UserError(f"data.val_fraction = {val_fraction}: {problem}")
         # Every document is larger than what is to be held out, or has more copies.
         chosen[order[np.argmin(sizes[order])]] = True

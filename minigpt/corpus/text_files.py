@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,10 +37,9 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; not hidden ones (their name, or that of a
-    sub-folder, begins with a dot), the copies that the package `datasets` keeps in its folders, run
-    directories, and links that lead out of the folder. The matches of a glob must not lead out of the
-    folder before its first wildcard. What is named itself is read.
+    In a folder, the files with one of `suffixes` are read; not empty ones, `rows.HIDDEN` ones (their name,
+    or that of a sub-folder), run directories, and links that lead out of the folder. The matches of a glob
+    must not lead out of the folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -236,12 +234,12 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
         if {"config.toml", "metrics.jsonl"} <= {*names} and Path(parent) != folder:
             folders.clear()
             continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        # `datasets` keeps copies beside the files of a data set.
-        shown = (name for name in names if not re.match(r"\.|cache-.*\.arrow$", name))
-        files += (Path(parent, name) for name in shown if name.endswith(suffixes))
+        folders[:] = [name for name in folders if not rows.HIDDEN.match(name)]
+        shown = (Path(parent, name) for name in names if not rows.HIDDEN.match(name))
+        files += (path for path in shown if path.name.lower().endswith(suffixes))
     whole = _real(folder)
-    return sorted(f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
+    inside = (f for f in files if not f.is_symlink() or _real(f).is_relative_to(whole))
+    return sorted(file for file in inside if not file.is_file() or file.stat().st_size)
 
 
 @functools.cache

@@ -15,6 +15,7 @@ import numpy as np
 
 from minigpt.config import TrainingConfig
 from minigpt.config.complete import size_for
+from minigpt.corpus.sources import DIVIDE
 from minigpt.insight.history import History
 from minigpt.runs.analysis import Verdict
 from minigpt.training.console import rounded
@@ -288,8 +289,13 @@ def too_small(history: History) -> Verdict | None:
 
 def suspicious_text(history: History) -> Verdict | None:
     """Returns a verdict if the checks of the text found something."""
-    evidence = " ".join(finding.evidence for finding in history.analysis.text or [])
+    found = history.analysis.text or []
+    evidence = " ".join(finding.evidence for finding in found)
     action = "Remove this from the text, and train a new run."
+    if history.config.data.source == "files" and any(f.kind in REPETITION[:2] for f in found):
+        action = (
+            f'Train a new run with data.duplicates = "drop"; copies in a document need {DIVIDE}.'
+        )
     return Verdict("suspicious_text", evidence, action) if evidence else None
 
 

@@ -7,13 +7,16 @@ import pytest
 
 import minigpt
 from minigpt.config.loading import load_new_config
-from minigpt.corpus.chats import is_whatsapp
+from minigpt.corpus.chats import is_whatsapp, whatsapp
 from minigpt.corpus.dialogues import Dialogues
+from minigpt.corpus.sources import read_own
+from minigpt.corpus.split import split, split_corpus
 from minigpt.errors import UserError
 from minigpt.training.start import complete_settings
 from tests.cli.running import SMALL, called, refused
 from tests.corpus.test_formats import zipped
 from tests.corpus.test_text_files import read, write
+from tests.settings import data_config
 
 IPHONE = """\u200e[20.06.19, 15:58:57] Ana & Ben: \u200eMessages and calls are end-to-end encrypted.
 [20.06.19, 15:58:58] Ana: I was first
@@ -88,6 +91,31 @@ FILES = {
     "wide.txt": IPHONE.encode("utf-16"),
     "WhatsApp Chat.zip": zipped({"_chat.txt": IPHONE}),
 }
+# As the languages of phones write the same chat: times without seconds.
+HEADERS = {
+    "%d/%m/%Y %H:%M - ": "Portuguese, French",
+    "%d.%m.%Y klo %H.%M - ": "Finnish",
+    "[%Y-%m-%d %H:%M:%S] ": "Swedish",
+    "[%Y/%m/%d %H:%M:%S] ": "Japanese",
+    "%Y. %m. %d. 오후 %I:%M - ": "Korean",
+    "%Y/%m/%d, 下午%I:%M - ": "Chinese",
+    "%d.%m.%y г., %H:%M ч. - ": "Bulgarian",
+    "\u200f%d\u200f/%m\u200f/%Y، %I:%M م - ": "Arabic",
+    "%d/%m/%Y, %I:%M p. m. - ": "Spanish",
+    "%Y-%m-%d %H h %M - ": "Canadian French",
+}
+# What stands in place of a message, and what remains of it.
+NO_MESSAGES = {
+    "Diese Nachricht wurde gelöscht.": "",
+    "Du hast diese Nachricht gelöscht.": "",
+    "Se eliminó este mensaje.": "",
+    "Missed voice call": "",
+    "POLL:\nTea?\nOPTION: Yes (2 votes)\nOPTION: No (0 votes)": "",
+    "gut <Diese Nachricht wurde bearbeitet.>": "gut",
+    "IMG-1.jpg (file attached)\nA cat": "A cat",
+    "I deleted the message": "I deleted the message",
+    "I <3 you": "I <3 you",
+}
 OF_ANA = [
     [["user", "Hello:\ntwo lines\nand more"], ["assistant", "Hi!\nbye"]],
     [["user", "Morning"], ["assistant", "Yes?"]],
@@ -127,7 +155,58 @@ def test_who_answers(tmp_path):
         dialogues(path, "Anna")
     # What resembles a chat.
     assert not is_whatsapp("20/06/2019, 15:58 - it began\n20/06/2019, 15:59 - it ended\n")
-    assert not is_whatsapp(ANDROID.replace(", ", " "))
+    for level in ("ERROR", "local.INFO"):
+        assert not is_whatsapp(f"[2024-01-05 15:58:57] {level}: it failed\n" * 9)
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_the_headers_of_all_languages_are_read(header):
+    times = [datetime(2019, 6, day, hour) for day in (9, 10, 13) for hour in (18, 19)]
+    lines = [time.strftime(header) + f"Ana: it is {time}\n" for time in times]
+    assert is_whatsapp("".join(lines))
+    found = [row["speakers"] for row in whatsapp("".join(lines))]
+    assert found == [[["Ana", f"it is {time}"] for time in times[n : n + 2]] for n in (0, 2, 4)]
+
+
+def test_what_is_no_message_is_left_out():
+    system = (
+        'Ana created group "Trip: Rome"',
+        "Ana changed the subject from “Rome: 1” to “Rome: 2”",
+    )
+    contents = [f"Ana: {content}" for content in NO_MESSAGES]
+    lines = (f"20/06/2019, 15:58 - {content}\n" for content in (*system, *contents))
+    (row,) = whatsapp("".join(lines))
+    assert row["speakers"] == [["Ana", text] for text in NO_MESSAGES.values() if text]
+
+
+def test_the_person_who_is_in_all_chats_answers(tmp_path, messages):
+    chats = []
+    for name, count in (("Ben", 8), ("Carl", 2)):
+        said = [PINNED, *TELEGRAM_MESSAGES[:1], *[{**TELEGRAM_MESSAGES[1], "from": name}] * count]
+        chats.append({"name": name, "messages": [*said, TELEGRAM_MESSAGES[4]]})
+    everything = {
+        "contacts": {"list": [{"first_name": "Ben"}, {"first_name": "Ben"}]},
+        "chats": {"list": [*chats, {"name": "Deleted", "messages": []}]},
+    }
+    write(tmp_path / "all" / "result.json", json.dumps(everything))
+    for number, chat in enumerate(chats):
+        write(tmp_path / "each" / f"{number}.json", json.dumps(chat))
+    for path in (tmp_path / "all" / "result.json", tmp_path / "each" / "*.json"):
+        data = data_config(source="files", paths=[str(path)], val_fraction=0.5)
+        assert read_own(data)[0].me == "Ana" and "answers as Ana" in messages()[1]
+    # A chat without the person is left out.
+    assert len(dialogues(tmp_path / "each" / "*.json", "Carl")) == 1
+
+
+def test_a_single_conversation_is_divided(tmp_path):
+    lines = [f"20/06/2019, 15:58 - {('Ana', 'Ben')[n % 2]}: {n}\n" for n in range(300)]
+    path = write(tmp_path / "chat.txt", "".join(lines))
+    assert len(dialogues(path)) == 10
+    documents = Dialogues([path]).read()
+    train, val = split_corpus(documents, data_config(source="dialogues", paths=[str(path)]))
+    assert len(train) == 9 and len(val) == 1
+    with pytest.raises(UserError, match="one dialogue"):
+        split(val, 0.1, divides=False)
 
 
 def test_chats_among_other_texts_are_texts(tmp_path):

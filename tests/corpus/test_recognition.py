@@ -39,6 +39,12 @@ def test_licenses_of_project_gutenberg_are_left_out(tmp_path, messages):
     assert read(new) == [KEPT] and read(old) == ["Béla sat.\n\n"]
     assert read(page) == [KEPT]
     assert read(both) == [KEPT + "Béla sat.\n\n"]
+    # Only the license is left out, also without a header, and with any title.
+    end = NEW[NEW.index("*** END") :] + "to hear about new\neBooks.\n"
+    mixed = write(tmp_path / "mixed.txt", "Mine.\n\n" + NEW[1:] + end + "Mine, too.\n" + OLD)
+    assert read(mixed) == ["Mine.\n\n" + KEPT + "Mine, too.\n" + "Béla sat.\n\n"]
+    assert read(write(tmp_path / "end.txt", "Ana sat.\n" * 50_000 + end)) == ["Ana sat.\n" * 50_000]
+    assert read(write(tmp_path / "star.txt", NEW.replace("HILLS\r", "*HILLS*\r"))) == [KEPT]
     assert read(new, separator="\r\n\r\n") == ["CHAPTER I", "Ana sat."]
     messages()
     assert len(TextFiles([new, old]).read()) == 2
@@ -65,6 +71,14 @@ def test_a_list_is_told_from_verse_and_prose():
         [f"{name.lower().split()[0]}{number}" for number, name in enumerate(NAMES)],
         [f"The {a} of the {b} and {c}" for a, b, c in titles],
     ]
+    lists += [
+        [f"{title} ({1930 + number})" for number, title in enumerate(lists[2])],
+        [f'"{title}"' for title in lists[2]],
+        [f"{number}. {title}" for number, title in enumerate(lists[2])],
+        [f"{name} " for name in NAMES],
+        [f"{name}\n" if number % 25 == 0 else name for number, name in enumerate(NAMES)],
+        [f"{title} " * (1 + n % 3) for n, title in enumerate(lists[2])],
+    ]
     for lines in lists:
         assert is_list("\n".join(lines)) and not is_list("\n".join(lines[:90]))
         # Paragraphs.
@@ -74,6 +88,19 @@ def test_a_list_is_told_from_verse_and_prose():
         assert not is_list("\n".join(textwrap.wrap(PROSE, width)))
     assert not is_list("\n".join(f"    {name}" for name in NAMES))
     assert not is_list("\n".join(f"{name}\t1" for name in NAMES))
+
+
+def test_what_has_no_spaces_and_dialogues_are_no_lists():
+    draw = random.Random(0)
+    letters = "".join(draw.choices("ACGT", k=9000))
+    chinese = "".join(draw.choices("却说那日天气晴朗众人来到城外忽然听得一声响", k=9000))
+    for text, width in itertools.product((letters, chinese), (20, 40, 76)):
+        assert not is_list("\n".join(textwrap.wrap(text, width)))
+    assert not is_list("床前明月光，\n疑是地上霜。\n" * 50)
+    lines = [chinese[n : n + 2 + n % 9] for n in range(200)]
+    assert is_list("\n".join(lines))
+    assert not is_list("\n".join(f"「{line}」" for line in lines))
+    assert not is_list("\n".join(f"{draw.choice(FIRST)}: {name}" for name in NAMES))
 
 
 def test_shakespeare_is_no_list():
@@ -106,16 +133,19 @@ def test_each_name_is_a_document(tmp_path, messages):
             "found.rows",
         ),
         ({"texts": ["a", "b"]}, "texts"),
+        # The array with most text.
+        ({"tags": [*"uvwxyz"], "items": {"rows": ["a" + " " * 99, "b"]}}, "items.rows"),
         ({"text": "a", "tags": ["x", "y"]}, None),
     ],
 )
 def test_the_array_in_an_object_is_read(tmp_path, messages, content, path):
     for indent in (None, 1):
         file = write(tmp_path / "a.json", json.dumps(content, indent=indent))
-        assert read(file) == (["a", "b"] if path else ["a"])
+        assert [text.strip() for text in read(file)] == (["a", "b"] if path else ["a"])
         assert (f"{file}: the rows are those of the array {path!r}" in messages()) == bool(path)
     lines = write(tmp_path / "lines.json", '{"text": "a"}\n\n{"text": "b"}\n')
     assert read(lines) == ["a", "b"]
+    assert read(write(tmp_path / "strings.json", '["a b", "c d"]')) == ["a b", "c d"]
 
 
 def test_the_longest_column_is_that_of_the_texts(tmp_path, messages):
@@ -145,6 +175,12 @@ def test_copies_are_left_out(tmp_path, cache, messages):
     found = messages()
     assert any("600 documents are copies" in line and "30 would remain" in line for line in found)
     assert any("600 copies" in line and "30 remain" in line for line in found)
+    text = write(tmp_path / "jokes.txt", "\n".join(lines))
+    for more, hints in (({}, 1), ({"by_line": True}, 0), ({"document_separator": "\n"}, 0)):
+        data = data_config(source="files", paths=[str(text)], duplicates="drop", **more)
+        assert len(read_text(data).documents) == (1 if hints else 30)
+        assert sum("data.by_line = true" in line for line in messages()) == hints
+    data = data_config(source="files", paths=[str(path)], duplicates="drop")
     # Settings are chosen for what remains.
     size = read_text(data).size
     assert abs(size.bytes - sum(map(len, jokes))) <= 1

@@ -137,6 +137,9 @@ def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
     expected = ["drei ä ☃", "\ufefffour\n"]
     assert read(write(tmp_path / "a.csv", content)) == expected
     assert read(write(tmp_path / "mac.csv", "text,n\rone,1\rtwo,2\r")) == ["one", "two"]
+    for header in ('"Title, text";text', "Price, all;text;n", 'sep=;\n"a";text,'):
+        rest = "1;one,1" + ";" * header.endswith("n") + "\n"
+        assert read(write(tmp_path / "c.csv", f"{header}\n{rest}")) == ["one,1"]
     # Blank lines before the header are skipped.
     assert read(write(tmp_path / "b.csv", "\r\n\n" + content)) == expected
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minigpt.config import load_config
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
 from minigpt.runs.analysis import TITLES
@@ -207,6 +208,18 @@ def test_held_out_text_that_is_unlike_the_training_text():
     # Parts of a text that repeats itself predict each other.
     analysis = {"held_out": OTHER_LANGUAGE, "text": [FINDING]}
     assert ids(saturating(1.6), analysis=analysis) == ["suspicious_text"]
+
+
+def test_copies_in_files_of_the_user_can_be_left_out():
+    own = {"config": load_config({"data": {"source": "files", "paths": ["a.txt"]}})}
+    for kind, config, words in (
+        ("repeated_line", own, ("data.duplicates", "data.by_line = true")),
+        ("encoding", own, ("Remove this",)),
+        ("duplicates", {}, ("Remove this",)),
+    ):
+        analysis = {"text": [{**FINDING, "kind": kind}]}
+        (verdict,) = diagnose(history(saturating(1.6), analysis=analysis, **config))
+        assert all(word in verdict.action for word in words)
 
 
 @pytest.mark.parametrize(
