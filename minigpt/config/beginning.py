@@ -26,20 +26,19 @@ _LARGE = 30e6
 _BITS = 2.0
 
 
-def base_helps(base: float, size: int) -> bool:
+def base_helps(bits: float) -> bool:
     """Returns whether a text should be learned from a base.
 
-    The base needs 1.6 to 2.3 bits per byte for English, 3.6 to 4.3 for Python, 4.3 and more for 20 KB of
-    German, French or Spanish. Code of 20 KB is learned better from it; German of 6 and 100 KB is not.
+    The base needs 1.5 to 2.2 bits per byte for English prose, 3.0 for documentation, 3.2 to 3.9 for Python,
+    and 3.7 to 3.9 for French and Spanish messages of a program; these are learned better from it, 2 KB of
+    novels too. It needs 4.1 and more for German and 4.6 for chess, which are not.
 
     Args:
-      base: bits per byte that the base needs for a part of the text, before training.
-      size: bytes of the text.
+      bits: bits per byte that the base needs for a part of the text, before training.
     """
-    return base < (3.0 if size < 15_000 else 4.3)
+    return bits < 4.0
 
 
-_MANNER = "sentences in the manner of your text, not its facts"
 # What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
 # samples in docs/data.md.
 _EXPECTED = [
