@@ -39,6 +39,8 @@ def base_helps(bits: float) -> bool:
     return bits < 4.0
 
 
+_MANNER = "sentences in the manner of your text, not its facts"
+
 # What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
 # samples in docs/data.md.
 _EXPECTED = [
