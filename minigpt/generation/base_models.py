@@ -87,9 +87,16 @@ class BaseTextModel(ModelWithTokenizer):
     """A model that continues text; its subclasses compute the tokens."""
 
     def generate(
-        self, prompts: str | Sequence[str] = "", max_new_tokens: int = 40, **settings: Any
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | None = None,
+        num_samples: int = 1,
+        **settings: Any,
     ) -> list[str]:
         """Returns the continuations of prompts; arguments and exceptions are those of `samples`."""
+        settings |= {"seed": seed, "num_samples": num_samples}
         return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **settings)]
 
     def samples(
@@ -166,7 +173,12 @@ class BaseTextModel(ModelWithTokenizer):
         return pieces
 
     def chat(
-        self, messages: str | Messages, max_new_tokens: int | None = None, **settings: Any
+        self,
+        messages: str | Messages,
+        max_new_tokens: int | None = None,
+        *,
+        seed: int | None = None,
+        **settings: Any,
     ) -> str:
         """Answers the last question of a dialogue. Needs a model that was trained on dialogues.
 
@@ -175,11 +187,11 @@ class BaseTextModel(ModelWithTokenizer):
             perhaps a system message, then questions and answers in turn, a question at the end. The oldest
             are left out if they do not fit into the context.
           max_new_tokens: maximum number of tokens of the answer; None: as many as fit.
-          **settings: `seed` and the settings, as for `samples`.
+          seed, **settings: as for `samples`.
         Raises:
           UserError: the model was not trained on dialogues, or the messages or a setting cannot be used.
         """
-        return "".join(self.stream_chat(messages, max_new_tokens, **settings))
+        return "".join(self.stream_chat(messages, max_new_tokens, seed=seed, **settings))
 
     def stream_chat(
         self,

@@ -63,6 +63,7 @@ def test_a_text_is_read_once_before_the_first_step(name, tmp_path, opens):
 def test_a_document_is_parsed_once(tmp_path, cache, monkeypatch):
     path, parsed = tmp_path / "page.html", []
     path.write_bytes(FILES["book.txt"])
-    monkeypatch.setitem(formats.MARKED, ".html", lambda text: parsed.append(1) or text)
+    read = lambda data: parsed.append(1) or data.decode()  # noqa: E731
+    monkeypatch.setitem(formats.FORMATS, ".html", read)
     new_training(load_config(None, text=[str(path)]), [], tmp_path / "run", None).open_corpus()
     assert parsed == [1]
