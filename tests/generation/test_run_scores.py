@@ -14,13 +14,13 @@ from minigpt.runs.run import Run
 def test_errors_name_python_arguments(tiny_run, tmp_path):
     imported = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
     imported.corpus_file.unlink()
-    for run, paths, name in ((tiny_run, "book.txt", "paths"), (imported, None, "run")):
-        with pytest.raises(UserError) as error:
-            evaluate_run(run, paths)
-        (problem,) = error.value.args
-        assert isinstance(problem, ArgumentProblem) and problem.name == name
-    with pytest.raises(TypeError, match="`run`"):
-        evaluate_run(None)
+    with pytest.raises(UserError) as error:
+        evaluate_run(imported)
+    (problem,) = error.value.args
+    assert isinstance(problem, ArgumentProblem) and problem.name == "run"
+    for arguments, name in (((tiny_run, "book.txt"), "`paths`"), ((None,), "`run`")):
+        with pytest.raises(TypeError, match=name):
+            evaluate_run(*arguments)
 
 
 def test_with_a_stride_of_one_every_token_is_predicted_from_a_full_window(tiny_run):

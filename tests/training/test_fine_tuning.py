@@ -49,6 +49,7 @@ def test_starts_where_the_run_is_and_learns(
     lora_rank, start, tiny_file, tmp_path, capsys, no_export
 ):
     changes = {} if lora_rank is None else {"lora_rank": lora_rank}
+    changes["keep_snapshots"] = True
     run = minigpt.train(settings(start, tiny_file, **changes), tmp_path / "run")
     before = minigpt.evaluate_run(start, [str(tiny_file)]).loss
     # The fixture's random weights are far worse than guessing; they are where it begins.
@@ -74,10 +75,10 @@ def test_starts_where_the_run_is_and_learns(
     again = minigpt.load(import_run(tmp_path / "folder", tmp_path / "again"))
     ids = np.array([[1, 2, 3]], "int32")
     np.testing.assert_array_equal(again.logits(ids), opened.logits(ids))
-    # In the snapshots too, to the precision of float16: no row is 32 numbers long.
+    # In the snapshots too, to the precision of float16, and of int8 for rows of 32 numbers.
     portable = minigpt.load_portable(run.snapshots()[30])
     after_30 = run.load_model(read_checkpoint(checkpoint_paths(run.checkpoints_folder)[0]))
-    np.testing.assert_allclose(portable.logits(ids), after_30(ids), rtol=0, atol=0.05)
+    np.testing.assert_allclose(portable.logits(ids), after_30(ids), rtol=0, atol=0.1)
     assert run.facts["parameters"] == total
     frozen = opened.model.embedding.token_embedding.embeddings.numpy()
     original = minigpt.load(start).model.embedding.token_embedding.embeddings.numpy()
