@@ -30,8 +30,8 @@ def base_helps(bits: float) -> bool:
     """Returns whether a text should be learned from a base.
 
     The base needs 1.5 to 2.2 bits per byte for English prose, 3.0 for documentation, 3.2 to 3.9 for Python,
-    and 3.7 to 3.9 for French and Spanish messages of a program; these are learned better from it, 2 KB of
-    novels too. It needs 4.1 and more for German and 4.6 for chess, which are not.
+    and 3.7 to 3.9 for French and Spanish messages of a program; these are learned better from it. It needs
+    4.1 and more for German and 4.6 for chess, which are not.
 
     Args:
       bits: bits per byte that the base needs for a part of the text, before training.
