@@ -26,17 +26,20 @@ _LARGE = 30e6
 _BITS = 2.0
 
 
-def base_helps(bits: float) -> bool:
+def base_helps(bits: float, ngram: float, size: int) -> bool:
     """Returns whether a text should be learned from a base.
 
     The base needs 1.5 to 2.2 bits per byte for English prose, 3.0 for documentation, 3.2 to 3.9 for Python,
     and 3.7 to 3.9 for French and Spanish messages of a program; these are learned better from it. It needs
-    4.1 and more for German and 4.6 for chess, which are not.
+    4.1 and more for German and 4.6 for chess, which are not. Megabytes of sentences from templates are
+    learned better by a small model from nothing: base and n-gram need 1.2 and less for them.
 
     Args:
       bits: bits per byte that the base needs for a part of the text, before training.
+      ngram: those of an n-gram of bytes that was counted on the rest of the text.
+      size: bytes of the text.
     """
-    return bits < 4.0
+    return bits < 4.0 and (size < 1_000_000 or max(bits, ngram) > 1.3)
 
 
 _MANNER = "sentences in the manner of your text, not its facts"

@@ -246,7 +246,7 @@ def complete_settings(
             before += f", a 7-gram of the text itself with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
             line += ", and training lowers the first." if bits[0] > bits[1] else "."
-            if is_auto and not base_helps(bits[0]):
+            if is_auto and not base_helps(*bits, size.bytes):
                 source, line = None, f"Starts from nothing: {shown} {before}."
                 config = config.with_training(init_from=None)
     if is_open and measures_speed and not isinstance(data, PairsConfig):

@@ -17,7 +17,14 @@ NOT_HELPED = {"German": (4.45, 4.15, 4.28, 4.33), "chess": (4.71, 4.63, 4.59), "
 @pytest.mark.parametrize(("texts", "expected"), [(HELPED, True), (NOT_HELPED, False)])
 def test_the_base_is_used_where_it_was_measured_to_help(texts, expected):
     for text, measured in texts.items():
-        assert all(base_helps(bits) == expected for bits in measured), text
+        assert all(base_helps(bits, 2.0, 10_000_000) == expected for bits in measured), text
+
+
+@pytest.mark.parametrize("measured", [(0.7, 0.7), (1.1, 1.2)])
+def test_large_corpora_from_templates_are_learned_from_nothing(measured):
+    """EXPERIMENTS.md, 2026-11-28: dialogues and stories, with a 7-gram of the text."""
+    assert not base_helps(*measured, 5_600_000)
+    assert base_helps(*measured, 500_000)
 
 
 def test_what_to_expect_depends_on_the_length_and_on_the_base():
