@@ -3,9 +3,11 @@
 `Engine` continues one text at a time, `BatchEngine` several.
 """
 
+import atexit
 import base64
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -52,6 +54,8 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
     except wasmtime.WasmtimeError:  # There is no folder for it. The engine is compiled each time.
         config = wasmtime.Config()
     engine = wasmtime.Engine(config)
+    # When Python ends, wasmtime's modules may be gone before its objects, which then print a traceback.
+    atexit.register(engine.close)
     return engine, wasmtime.Module(engine, _FILE.read_bytes())
 
 
@@ -67,6 +71,7 @@ class Engine:
         engine, module = _module()
         self._path = path  # For messages.
         self._store = wasmtime.Store(engine)
+        weakref.finalize(self, self._store.close)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
         try:
