@@ -19,7 +19,7 @@ from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
 from minigpt.notices import LOGGER
 from minigpt.runs.analysis import Analysis, Baselines, State, Verdict, write_analysis
-from minigpt.runs.layout import run_error
+from minigpt.runs.layout import is_newer, run_error
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
@@ -214,8 +214,9 @@ class Reporter(Hook):
         self.checkpointing = loop.checkpointing
         is_new = not self.clock.step
         known = Analysis() if is_new else self.run.analysis
-        # An earlier process may have ended training, and not recorded it.
-        self._reports_end = not loop.is_over or known.state != "finished"
+        # An earlier process may have ended training, and not recorded it, or not written the report.
+        reported = is_newer(self.run.report_file, [self.run.analysis_file])
+        self._reports_end = not (loop.is_over and known.state == "finished" and reported)
         self._analysis = known
         if loop.is_over:
             return

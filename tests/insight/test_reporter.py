@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import shutil
 
@@ -43,6 +44,18 @@ def test_a_training_that_is_extended(tiny_run, tmp_path, no_export):
     found = analysis_of(run)
     assert found["resumed_at"] == [80] and found["state"] == "finished"
     assert read_history(run).last_step == 120
+
+
+def test_killed_before_the_last_report(tiny_run, tmp_path, no_export):
+    """analysis.json says that training has ended; the report was not written, or is an earlier one."""
+    run = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    run.report_file.unlink()
+    minigpt.resume(run)
+    written = run.report_file.read_bytes()
+    run.report_file.write_text("an earlier one")
+    os.utime(run.report_file, (0, 0))
+    minigpt.resume(run)
+    assert run.report_file.stat().st_size > len(written) / 2
 
 
 def test_a_training_that_fails(tiny_file, tmp_path, capsys):
