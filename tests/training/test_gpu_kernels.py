@@ -109,9 +109,12 @@ def test_generation(model, optimizer, precision):
     built = build(model, optimizer, precision)
     if model == "translation":
         ids = SimpleNamespace(end_id=1, start_id=1, never_sampled_ids=[0])
-        loop: Any = Translator(built, ids).translate
+        # A variable each: `tf.function` does not keep the object of its method.
+        translator = Translator(built, ids)
+        loop: Any = translator.translate
     else:
-        loop = Decoder(built, end_id=1, never_sampled_ids=[0]).generate
+        decoder = Decoder(built, end_id=1, never_sampled_ids=[0])
+        loop = decoder.generate
     assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
     traced = loop.get_concrete_function()
     # It has none for half-precision caches and for the boolean table of the tokens in the text. XLA
