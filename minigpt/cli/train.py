@@ -46,6 +46,10 @@ def train(
             help="In a chat, the person who answers. Default: the one with most messages.",
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Stop after this time; the same as --set training.max_minutes=MINUTES."),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run directory. Default: runs/NAME-N.")
     ] = None,
@@ -76,6 +80,10 @@ def train(
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
         raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
+    changes, options = list(overrides or []), {"data.me": "--me"}
+    if minutes is not None:
+        options["training.max_minutes"] = "--minutes"
+        changes.append(f"training.max_minutes={minutes}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if resume:
@@ -86,12 +94,12 @@ def train(
                 "--base": base,
                 "--me": me,
             }
-            _resume(resume, given, overrides or [])
+            with naming_options(RESUMED_RUN | OVERRIDES | options):
+                _resume(resume, given, changes)
             return
-        options = {} if base is None else {"training.init_from": "--base"}
-        changes = list(overrides or [])
+        if base is not None:
+            options["training.init_from"] = "--base"
         if me is not None:
-            options["data.me"] = "--me"
             changes.append(f"data.me={json.dumps(me, ensure_ascii=False)}")
         with naming_options(NEW_RUN | OVERRIDES | options):
             name = run_name(config, text or [])
@@ -134,10 +142,9 @@ def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str])
         for option, value in new_run_options.items()
         if value
     ]
-    with naming_options(RESUMED_RUN | OVERRIDES):
-        with gathering(problems):
-            check_run(run)
-            load_config(run / "config.toml", overrides)
-        if problems:
-            raise UserError(*problems)
-        minigpt.resume(run, overrides, command=program_name())
+    with gathering(problems):
+        check_run(run)
+        load_config(run / "config.toml", overrides)
+    if problems:
+        raise UserError(*problems)
+    minigpt.resume(run, overrides, command=program_name())

@@ -55,17 +55,24 @@ _EXPECTED = [
 ]
 # A base that needs fewer bits per byte knows the language of a text.
 _KNOWN = 3.0
+# Bytes of dialogues from which on answers fit their questions.
+_FEW_DIALOGUES = 50_000
 
 
-def what_to_expect(size: int, bits: float | None) -> str:
+def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> str:
     """Returns a line that says what a model will write after training on a text of `size` bytes.
 
     Args:
       size: bytes of the text.
       bits: bits per byte of the base that training starts from; None if it starts from nothing.
+      is_dialogue: whether it learns to answer. "" if these have `_FEW_DIALOGUES` bytes or more.
     """
     of_base, expected = next(words for limit, *words in _EXPECTED if size < limit)
-    if bits is not None:
+    if is_dialogue:
+        if size >= _FEW_DIALOGUES:
+            return ""
+        expected = "answers that are in your text, and seldom fit the question"
+    elif bits is not None:
         expected = (
             of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
         )

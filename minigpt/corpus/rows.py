@@ -337,7 +337,7 @@ def checked_blocks(file: File) -> Iterator[bytes]:
             text: str = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             place = n_bytes + len(block) - len(error.object) + error.start
-            problem = f"{error.reason} at byte {place:,}; should be text in {encoding}"
+            problem = f"is not text in {encoding}: {error.reason} at byte {place:,}"
             raise UserError(f"{path}: {problem}") from None
         if "\0" in text:
             raise UserError(f"{path}: has bytes of value 0; should be text in {encoding}")

@@ -79,12 +79,14 @@ class TextFiles:
         self.problems: list[str] = []
         # A file that is named twice is read once: its copy could be on the other side of the split.
         files: dict[Path, tuple[Path, int]] = {}
+        self._folders: dict[str, list[Path]] = {}
         for number, path in enumerate(map(str, paths)):
             found = _find(path, self.suffixes)
             for file in found:
                 files.setdefault(_real(file), (file, number))
+            if is_folder := os.path.isdir(os.path.expanduser(path)):
+                self._folders[path] = found
             if not found:
-                is_folder = os.path.isdir(os.path.expanduser(path))
                 kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
                 self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
         # The beginning of a pipe could not be read for `no_dialogues`.
@@ -138,6 +140,12 @@ class TextFiles:
         if problems:
             # Every file that needs a missing package gives the same line.
             raise UserError(*dict.fromkeys(problems))
+        for folder, read in self._folders.items():
+            others = {*_below(Path(folder).expanduser(), ("",))} - {*read}
+            kinds = ", ".join(sorted({file.suffix or file.name for file in others}))
+            left_out = f"; not read: {kinds}" if others else ""
+            total = len(read) + len(others)
+            LOGGER.info(f"{folder}: {len(read):,} of {total:,} files read{left_out}")
         for note, files in notes.items():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             LOGGER.info("%s%s: %s", files[0], more, note)

@@ -43,7 +43,7 @@ def evaluate_run(
         part = open_run_corpus(opened).val
     else:
         problem = "is a file, without a held-out text; needs --text"
-        raise UserError(ArgumentProblem("run", opened.path, problem))
+        raise UserError(ArgumentProblem("run", run, problem))
     tokenizer = opened.load_tokenizer()
     source, training = opened.config.data.source, opened.config.training
     if stride is not None and source in ("pairs", "dialogues"):

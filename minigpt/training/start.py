@@ -242,8 +242,8 @@ def complete_settings(
         if bits is None and is_auto and source:
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
         elif bits:
-            before = f"predicts your text with {bits[0]:.1f} bits per byte before any training"
-            before += f", a 7-gram of the text itself with {bits[1]:.1f}"
+            before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
+            before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
             line += ", and training lowers the first." if bits[0] > bits[1] else "."
             if is_auto and not base_helps(*bits, size.bytes):
@@ -256,9 +256,11 @@ def complete_settings(
     if is_auto and size:
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
-    if text and data.source in ("files", "datasets") and (source is None or name in layout.bases()):
+    is_own = data.source in ("files", "datasets", "dialogues")
+    if text and is_own and (source is None or name in layout.bases()):
         known_bits = (bits[0] if bits else 0.0) if source else None
-        line = f"{line}\n{what_to_expect(text.size.bytes, known_bits)}".lstrip()
+        is_dialogue = isinstance(data, DialoguesConfig)
+        line = f"{line}\n{what_to_expect(text.size.bytes, known_bits, is_dialogue)}".strip()
     return replace(completed, beginning=line, bits=bits), text
 
 

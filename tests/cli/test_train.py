@@ -1,5 +1,6 @@
 """`minigpt train`."""
 
+import json
 import re
 import shlex
 import signal
@@ -36,6 +37,15 @@ def test_train_on_a_text_alone(trained):
     assert "minigpt sample runs/book-1" in out
     assert (folder / "runs/book-1/saved_model/saved_model.pb").is_file()
     assert 'kind = "character"' in (folder / "runs/book-1/config.toml").read_text()
+
+
+def test_minutes_are_the_setting(trained):
+    folder, _ = trained
+    done = called("train", "--text", "book.txt", "--minutes", "2.5", "--plan", "--json", cwd=folder)
+    assert json.loads(done.stdout)["training"]["max_minutes"] == 2.5
+    for options in (["--text", "book.txt"], ["--resume", "runs/book-1"]):
+        (line,) = refused("train", *options, "--minutes", "-1", cwd=folder)
+        assert line == "minigpt: --minutes -1.0: should be greater than 0"
 
 
 def test_the_closing_commands_work(trained):

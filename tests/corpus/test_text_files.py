@@ -30,7 +30,7 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def test_a_folder_gives_every_text_below_sorted(tmp_path):
+def test_a_folder_gives_every_text_below_sorted(tmp_path, caplog):
     write(tmp_path / "b.txt", "bee")
     write(tmp_path / "a" / "deep" / "z.txt", "zed")
     write(tmp_path / "a" / "notes.md", "em")
@@ -38,7 +38,9 @@ def test_a_folder_gives_every_text_below_sorted(tmp_path):
     # Files of settings are called .json, too.
     for name in ("skipped.bin", "settings.json", "text.gz"):
         write(tmp_path / "a" / name, "no")
-    assert read(tmp_path) == ["zed", "em", "row", "bee"]
+    with caplog.at_level("INFO", "minigpt"):
+        assert read(tmp_path) == ["zed", "em", "row", "bee"]
+    assert caplog.messages[:1] == [f"{tmp_path}: 4 of 7 files read; not read: .bin, .gz, .json"]
 
 
 def test_globs_and_repeated_names(tmp_path):
