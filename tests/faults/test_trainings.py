@@ -117,7 +117,7 @@ def stop_everywhere(
             if ended.status == 0:
                 if name in ended.operations:
                     # A report that cannot be written costs one line. The next process writes it.
-                    assert ended.err.count("No space left on device") == 1, (name, ended)
+                    assert ended.out.count("No space left on device") == 1, (name, ended)
                     assert chain.go_on().status == 0
                 break
             assert ended.was_killed or ended.is_one_clear_line, (name, ended)
