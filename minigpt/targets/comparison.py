@@ -75,6 +75,9 @@ class Material:
 def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     """Returns material from the held-out text of a run, or from the bundled stories."""
     ids, end_id, origin = _held_out(run), tokenizer.end_id, "held-out text of the run"
+    if run.config.data.source == "dialogues":
+        # Validation counts the answers only.
+        origin += ", with the questions"
     if ids is None:
         origin = "bundled stories"
         encoded = tokenizer.encode_many(list(islice(stories(), _STORIES)))
