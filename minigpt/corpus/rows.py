@@ -261,38 +261,29 @@ def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
         yield row
 
 
-def _parquet(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
+def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
+    """Reads Parquet and Arrow."""
     import pyarrow.parquet
 
-    # Without these settings, whole columns of a row group would be in memory.
-    options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
-    with pyarrow.parquet.ParquetFile(_arrow_file(file), **options) as rows:
-        for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=columns):
-            yield from batch.to_pylist()
-
-
-def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
-    import pyarrow
-
-    with _arrow_file(file) as rows:
-        # Other programs write files; `datasets` writes streams.
-        if rows.read(6) == b"ARROW1":
-            reader = pyarrow.ipc.open_file(rows)
+    # pyarrow reads in another order than a `SourceFile` is hashed.
+    is_member = isinstance(file, Member)
+    with pyarrow.PythonFile(file) if is_member else pyarrow.OSFile(str(file.path)) as source:
+        if format_of(file.path) == ".parquet":
+            # Without these settings, whole columns of a row group would be in memory.
+            options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+            table = pyarrow.parquet.ParquetFile(source, **options)
+            batches = table.iter_batches(_ROWS_AT_ONCE, columns=columns)
+        # Other programs write files of Arrow; `datasets` writes streams.
+        elif source.read(6) == b"ARROW1":
+            reader = pyarrow.ipc.open_file(source)
             batches = map(reader.get_batch, range(reader.num_record_batches))
         else:
-            rows.seek(0)
-            batches = iter(pyarrow.ipc.open_stream(rows))
+            source.seek(0)
+            batches = iter(pyarrow.ipc.open_stream(source))
         for batch in batches:
             needed = batch.select(columns) if columns else batch
             for start in range(0, len(needed), _ROWS_AT_ONCE):
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
-
-
-def _arrow_file(file: File) -> Any:
-    """Returns a file for pyarrow, which reads in another order than a `SourceFile` is hashed."""
-    import pyarrow
-
-    return pyarrow.PythonFile(file) if isinstance(file, Member) else pyarrow.OSFile(str(file.path))
 
 
 def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -309,7 +300,7 @@ READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     ".json": _json,
     ".csv": _csv,
     ".tsv": _csv,
-    ".parquet": _parquet,
+    ".parquet": _arrow,
     ".arrow": _arrow,
     **dict.fromkeys(FORMATS, _document),
 }
