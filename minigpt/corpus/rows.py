@@ -46,25 +46,28 @@ ZIP = ".zip"
 HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
-class SourceFile(io.FileIO):
+class File(io.BufferedReader):
     """A file of the user, which is hashed while it is read from its beginning to its end.
 
+    Args:
+      path: where it is.
+      content: that of a file of an archive, whose path is no file; None for one that is opened.
     Attributes:
       notes: what a user should know about how it was read.
     Raises:
       UserError: it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
         self.path, self.notes = path, list[str]()
         self._hash = hashlib.sha256()
         try:
-            super().__init__(path)
+            super().__init__(io.FileIO(path) if content is None else io.BytesIO(content))
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
-    def read(self, size: int | None = -1) -> bytes:
-        block = super().read(size) or b""
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(size)
         self._hash.update(block)
         return block
 
@@ -73,17 +76,6 @@ class SourceFile(io.FileIO):
         while self.read(BLOCK_BYTES):
             pass
         return self._hash.hexdigest()
-
-
-class Member(io.BytesIO):
-    """A file of an archive, in memory; the attributes are those of `SourceFile`."""
-
-    def __init__(self, path: Path, content: bytes) -> None:
-        super().__init__(content)
-        self.path, self.notes = path, list[str]()
-
-
-File = SourceFile | Member
 
 
 def format_of(path: Path) -> str | None:
@@ -106,7 +98,7 @@ def is_dialogue(row: Row) -> bool:
     return SPEAKERS in row or (has_shape and TEXT_COLUMN not in row)
 
 
-def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
+def members(file: File, suffixes: tuple[str, ...]) -> Iterator[File]:
     """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
 
     Hidden and empty files, and those whose names lead out of the archive, are skipped.
@@ -120,7 +112,7 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
         for name, content in zip(shown, unpacked(zipped, shown), strict=True):
             # A name may contain line ends.
-            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
+            yield File(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
     except Exception as error:
         raise _refusal(file.path, error) from None
 
@@ -265,9 +257,9 @@ def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
     """Reads Parquet and Arrow."""
     import pyarrow.parquet
 
-    # pyarrow reads in another order than a `SourceFile` is hashed.
-    is_member = isinstance(file, Member)
-    with pyarrow.PythonFile(file) if is_member else pyarrow.OSFile(str(file.path)) as source:
+    # pyarrow reads in another order than a file is hashed.
+    is_file = file.path.is_file()
+    with pyarrow.OSFile(str(file.path)) if is_file else pyarrow.PythonFile(file) as source:
         if format_of(file.path) == ".parquet":
             # Without these settings, whole columns of a row group would be in memory.
             options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}

@@ -127,7 +127,7 @@ class TextFiles:
         self.path_bytes = [0] * len(self.path_bytes)
         notes: dict[str, list[Path]] = {}
         for path, number in zip(self._files, self.path_numbers, strict=True):
-            with gathering(problems), rows.SourceFile(path) as file:
+            with gathering(problems), rows.File(path) as file:
                 for part in self._parts(file):
                     for piece in self._documents(part):
                         self.path_bytes[number] += len(piece.text)
@@ -150,7 +150,7 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def _parts(self, file: rows.SourceFile) -> Iterator[rows.File]:
+    def _parts(self, file: rows.File) -> Iterator[rows.File]:
         """Yields the files of an archive, and any other file itself."""
         is_archive = self.has_rows and file.path.suffix.lower() == rows.ZIP
         # Those of a .zip in a .zip are not read.
@@ -160,7 +160,7 @@ class TextFiles:
         """Returns the first file that has no dialogues, or cannot be read; None if all have some."""
         for path in self._files:
             try:
-                with rows.SourceFile(path) as file:
+                with rows.File(path) as file:
                     for part in self._parts(file):
                         skips = self._field or rows.is_document(part.path)  # Parsed once, later.
                         if skips or not rows.is_dialogue(next(self._dialogues(part), {})):
