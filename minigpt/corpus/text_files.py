@@ -174,39 +174,31 @@ class TextFiles:
         if self._format(file.path):
             yield from rows.open_rows(file)
             return
-        kind, blocks = self._recognize(file)
+        kind, blocks = kind_of(rows.checked_blocks(file))
         if kind != "chat":
             raise UserError(f"{file.path}: should be a chat, or a file with rows, such as .jsonl")
         yield from whatsapp(b"".join(blocks).decode())
 
-    def _recognize(self, file: rows.File) -> tuple[str, Iterator[bytes]]:
-        """Returns what a text contains that is read in a way of its own, see `kind_of`, and its blocks."""
-        is_document = rows.is_document(file.path)
-        kind, blocks = kind_of(
-            rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
-        )
-        if kind in ("", "lines"):
-            is_by_line = kind == "lines" and not self._separator
-            kind = "lines" if (is_by_line if self._by_line is None else self._by_line) else ""
-        return "" if kind == "gutenberg" and self._keep_gutenberg else kind, blocks
-
     def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        if self._format(file.path) and not rows.is_document(file.path):
+        is_document, by_line = rows.is_document(file.path), self._by_line
+        if self._format(file.path) and not is_document:
             yield from (Piece(text, True) for text in rows.open_texts(file, self._field))
             return
-        kind, blocks = self._recognize(file)
+        text = rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
+        kind, blocks = kind_of(text)
         if kind == "chat":
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
             return
-        if kind == "lines" and self._by_line is None:
+        if kind == "lines" and by_line is None and not self._separator:
+            by_line = True
             file.notes.append("a list: each line is a document, unless data.by_line = false")
-        if kind == "gutenberg":
+        if kind == "gutenberg" and not self._keep_gutenberg:
             kept = "data.keep_gutenberg = true keeps it"
             file.notes.append(f"without the license of Project Gutenberg ({kept})")
             blocks = iter([without_license(blocks)])
-        yield from _separated(blocks, b"\n" if kind == "lines" else self._separator)
+        yield from _separated(blocks, b"\n" if by_line else self._separator)
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
