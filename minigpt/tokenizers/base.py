@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 STATE_FILE = "tokenizer.json"
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
 PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
+T = TypeVar("T")
 
 
 class Tokenizer(Vocabulary):
@@ -99,7 +100,7 @@ class Tokenizer(Vocabulary):
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
         cut_texts = [list(cut(text, self.cut_after)) for text in checked(texts)]
-        groups = list(in_groups(chain.from_iterable(cut_texts)))
+        groups = list(in_groups(chain.from_iterable(cut_texts), GROUP_SIZE, len))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
         else:
@@ -244,15 +245,15 @@ def checked(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts, in order, into lists of about GROUP_SIZE characters."""
-    group, size = [], 0
-    for text in texts:
-        group.append(text)
-        size += len(text)
-        if size >= GROUP_SIZE:
+def in_groups(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Groups items, in order, into lists whose sizes sum up to about `limit`."""
+    group, total = list[T](), 0
+    for item in items:
+        group.append(item)
+        total += size(item)
+        if total >= limit:
             yield group
-            group, size = [], 0
+            group, total = [], 0
     if group:
         yield group
 
