@@ -58,7 +58,7 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
 def _pieces(text: Text) -> list[str]:
     """Returns pieces of a text, or of the messages of dialogues; not of the user's validation text."""
     assert text.documents is not None, "The documents are kept until they are tokenized."
-    documents = text.documents.select(np.flatnonzero(text.documents.spans[:, 0] >= text.start))
+    documents = text.documents.select(text.documents.spans[:, 0] >= text.start)
     size = max(20, min(_PIECE_BYTES, documents.bytes // 8))
     if isinstance(text.source, Dialogues):
         messages = "\n".join(contents(even_sample(documents, _MOST_READ, PIECE_BYTES)))
