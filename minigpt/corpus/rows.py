@@ -32,8 +32,8 @@ _ZSTD_BYTES = 1 << 14
 COMPRESSIONS = (".gz", ".zst")
 Row = dict[str, Any]
 TEXT_COLUMN = "text"
-# Columns of lists of messages; see `dialogues`.
-DIALOGUE_COLUMNS = ("messages", "conversations")
+# Columns of lists of messages, with the keys of their roles and texts; see `dialogues`.
+DIALOGUE_COLUMNS = {"messages": ("role", "content"), "conversations": ("from", "value")}
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # Rows in which a column of texts is looked for.

@@ -219,12 +219,8 @@ def _open(path: Path) -> np.ndarray:
     try:
         is_npy = path.suffix == ".npy"
         ids = open_memmap(path, mode="r") if is_npy else np.memmap(path, "<u2", mode="r")
-        if (
-            path.suffix not in SUFFIXES
-            or ids.ndim != 1
-            or ids.dtype.kind not in "iu"
-            or not len(ids)
-        ):
+        is_row = ids.ndim == 1 and ids.dtype.kind in "iu" and len(ids)
+        if path.suffix not in SUFFIXES or not is_row:
             raise ValueError("not one row of integers in a file of the kind .bin or .npy")
     except (OSError, ValueError, EOFError) as error:
         problem = getattr(error, "strerror", None) or error
