@@ -287,13 +287,9 @@ def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
 
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
 READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
-    ".jsonl": _json,
-    ".ndjson": _json,
-    ".json": _json,
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".parquet": _arrow,
-    ".arrow": _arrow,
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json),
+    **dict.fromkeys((".csv", ".tsv"), _csv),
+    **dict.fromkeys((".parquet", ".arrow"), _arrow),
     **dict.fromkeys(FORMATS, _document),
 }
 
