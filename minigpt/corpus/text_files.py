@@ -88,10 +88,10 @@ class TextFiles:
                 kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
                 self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
         # The beginning of a pipe could not be read for `no_dialogues`.
-        others = [file for file, _ in files.values() if not file.is_file()]
+        self._files = {file: number for file, number in files.values() if file.is_file()}
+        others = (file for file, _ in files.values() if file not in self._files)
         self.problems += [f"{file}: not a regular file" for file in others]
-        self._files = [file for file, _ in files.values() if file not in others]
-        self.path_numbers = [number for file, number in files.values() if file not in others]
+        self.path_numbers = list(self._files.values())
 
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
@@ -126,7 +126,7 @@ class TextFiles:
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
         notes: dict[str, list[Path]] = {}
-        for path, number in zip(self._files, self.path_numbers, strict=True):
+        for path, number in self._files.items():
             with gathering(problems), rows.File(path) as file:
                 for part in self._parts(file):
                     for piece in self._documents(part):
