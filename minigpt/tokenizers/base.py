@@ -32,8 +32,8 @@ T = TypeVar("T")
 class Tokenizer(Vocabulary):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
-    A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `never_sampled_ids`, and the
-    abstract methods. `tokenizers.graph.graph_of` returns the same tokenizer in TensorFlow operations.
+    A subclass defines `kind`, the attributes `end_id` and `unknown_id`, and the abstract methods.
+    `tokenizers.graph.graph_of` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
