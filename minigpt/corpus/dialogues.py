@@ -22,7 +22,7 @@ from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
-from minigpt.storage.files import bundled_file
+from minigpt.storage.files import bundled
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import answers, check_messages, find
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -60,7 +60,7 @@ class Dialogues(TextFiles):
         val_paths: Sequence[str | Path] = (),
         me: str | None = None,
     ) -> None:
-        super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
+        super().__init__([*val_paths, *(paths or [bundled("data/dialogues.jsonl.zst")])])
         self._me, self.speakers, self.chats = me, Counter[str](), Counter[str]()
 
     def pieces(self) -> Iterator[Piece]:

@@ -28,7 +28,7 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
-from minigpt.storage.files import bundled_file, cache_folder
+from minigpt.storage.files import bundled, cache_folder
 
 # Settings with which lines or paragraphs are documents.
 DIVIDE = 'data.by_line = true or data.document_separator = "\\n\\n"'
@@ -293,5 +293,5 @@ def stories() -> Iterator[str]:
 
     A story has one or more paragraphs, one per line, and no final newline.
     """
-    text = zstandard.ZstdDecompressor().decompress(bundled_file("stories.txt.zst").read_bytes())
+    text = zstandard.ZstdDecompressor().decompress(bundled("data/stories.txt.zst").read_bytes())
     yield from text.decode("ascii").split(SEPARATOR)
