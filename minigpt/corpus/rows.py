@@ -79,15 +79,10 @@ class File(io.BufferedReader):
 
 
 def format_of(path: Path) -> str | None:
-    """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
+    """Returns the format of a file with rows or of a document, such as ".epub"; None for plain text."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
-    return suffix if suffix in READERS else None
-
-
-def is_document(path: Path) -> bool:
-    """Returns whether a file is a document with a format of its own, such as .epub."""
-    return format_of(path) in FORMATS
+    return suffix if suffix in READERS or suffix in FORMATS else None
 
 
 def is_dialogue(row: Row) -> bool:
@@ -130,7 +125,7 @@ def _refusal(path: Path, error: Exception, row: str = "") -> UserError:
 
 
 def open_rows(file: File, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yields the columns of each row of a file that has a format; see `format_of`.
+    """Yields the columns of each row of a file whose format is in `READERS`.
 
     Args:
       columns: those that are needed; others may be left out. None for all.
@@ -145,11 +140,9 @@ def open_rows(file: File, columns: Sequence[str] | None = None) -> Iterator[Row]
             yield row
             number += 1
     except Exception as error:
-        row = "" if is_document(path) else f"row {number + 1:,}: "
-        raise _refusal(path, error, row) from None
+        raise _refusal(path, error, f"row {number + 1:,}: ") from None
     if not number:
-        what = "text" if is_document(path) else "rows"
-        raise UserError(f"{path}: has no {what}; should contain text")
+        raise UserError(f"{path}: has no rows; should contain text")
 
 
 def open_texts(file: File, field: str | None) -> Iterator[bytes]:
@@ -162,12 +155,12 @@ def open_texts(file: File, field: str | None) -> Iterator[bytes]:
     """
     rows, path = open_rows(file), file.path
     first = list(itertools.islice(rows, _FIRST_ROWS))
-    # Documents and chats have no other columns.
-    is_text = is_document(path) or SPEAKERS in first[0]
-    if field is None and not is_text and is_dialogue(first[0]):
+    # Chats have no other columns.
+    is_chat = SPEAKERS in first[0]
+    if field is None and not is_chat and is_dialogue(first[0]):
         raise UserError(f"{path}: has dialogues; should be read with data.source = 'dialogues'")
-    column = TEXT_COLUMN if is_text else _text_column(first, path, field)
-    if field is None and not is_text:
+    column = TEXT_COLUMN if is_chat else _text_column(first, path, field)
+    if field is None and not is_chat:
         file.notes.append(f"the texts are those of the column {column!r}")
     # Other columns of these formats need not be read.
     is_columnar = format_of(path) in (".parquet", ".arrow")
@@ -278,35 +271,28 @@ def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
-    """Yields the text of a document; see `formats`."""
-    text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file)))
-    if text.strip():
-        yield {TEXT_COLUMN: text.strip()}
-
-
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
 READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json),
     **dict.fromkeys((".csv", ".tsv"), _csv),
     **dict.fromkeys((".parquet", ".arrow"), _arrow),
-    **dict.fromkeys(FORMATS, _document),
 }
 
 
 def checked_blocks(file: File) -> Iterator[bytes]:
-    """Yields the text of a file in blocks of UTF-8, without a byte order mark.
+    """Yields the text of a file, also of a document, in blocks of UTF-8, without a byte order mark.
 
     Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF.
 
     Raises:
-      UserError: the file is empty, or it is not text in UTF-8.
+      UserError: the file has no text, or it is not text in UTF-8 or a document of its kind.
     """
-    source, path, n_bytes = blocks(file), file.path, 0
+    path, n_bytes = file.path, 0
+    source = _document(file) if format_of(path) in FORMATS else blocks(file)
     first = next(source, b"")
     first += next(source, b"") if len(first) == 1 else b""
     if not first:
-        raise UserError(f"{path}: empty; should contain text")
+        raise UserError(f"{path}: has no text; should contain text")
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "UTF-8"
     decode = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
@@ -323,6 +309,16 @@ def checked_blocks(file: File) -> Iterator[bytes]:
         if text:
             yield text.encode()
         n_bytes += len(block)
+
+
+def _document(file: File) -> Iterator[bytes]:
+    """Yields the text of a document in UTF-8; see `formats`."""
+    try:
+        text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file))).strip()
+    except Exception as error:
+        raise _refusal(file.path, error) from None
+    # Half of a surrogate pair becomes a question mark.
+    yield text.encode(errors="replace")
 
 
 def blocks(file: File) -> Iterator[bytes]:

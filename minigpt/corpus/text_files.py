@@ -19,6 +19,7 @@ from typing import ClassVar
 from minigpt.corpus import rows
 from minigpt.corpus.chats import whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.recognition import kind_of, without_license
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
@@ -58,7 +59,7 @@ class TextFiles:
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         kind + compression
-        for kind in (".txt", ".md", *rows.READERS, rows.ZIP)
+        for kind in (".txt", ".md", *rows.READERS, *FORMATS, rows.ZIP)
         for compression in ("", *rows.COMPRESSIONS)
         if kind != ".json" and (kind != rows.ZIP or not compression)
     )
@@ -162,7 +163,8 @@ class TextFiles:
             try:
                 with rows.File(path) as file:
                     for part in self._parts(file):
-                        skips = self._field or rows.is_document(part.path)  # Parsed once, later.
+                        # A document is parsed once, later.
+                        skips = self._field or rows.format_of(part.path) in FORMATS
                         if skips or not rows.is_dialogue(next(self._dialogues(part), {})):
                             return part.path
             except UserError:
@@ -171,7 +173,7 @@ class TextFiles:
 
     def _dialogues(self, file: rows.File) -> Iterator[rows.Row]:
         """Yields the rows of a file, or the conversations of a chat."""
-        if self._format(file.path):
+        if rows.format_of(file.path) in rows.READERS:
             yield from rows.open_rows(file)
             return
         kind, blocks = kind_of(rows.checked_blocks(file))
@@ -181,16 +183,15 @@ class TextFiles:
 
     def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        is_document, by_line = rows.is_document(file.path), self._by_line
-        if self._format(file.path) and not is_document:
+        if rows.format_of(file.path) in rows.READERS:
             yield from (Piece(text, True) for text in rows.open_texts(file, self._field))
             return
-        text = rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
-        kind, blocks = kind_of(text)
+        kind, blocks = kind_of(rows.checked_blocks(file))
         if kind == "chat":
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
             return
+        by_line = self._by_line
         if kind == "lines" and by_line is None and not self._separator:
             by_line = True
             file.notes.append("a list: each line is a document, unless data.by_line = false")
