@@ -94,9 +94,6 @@ class TextFiles:
         self.problems += [f"{file}: not a regular file" for file in others]
         self.path_numbers = list(self._files.values())
 
-    def _format(self, path: Path) -> str | None:
-        return rows.format_of(path) if self.has_rows else None
-
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
@@ -106,11 +103,12 @@ class TextFiles:
           OSError: a file cannot be read.
         """
         total = hashlib.sha256()
-        for path in self._files:
-            kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
-            total.update((self._format(path) or kind[1:]).encode())
+        formats = [rows.format_of(path) if self.has_rows else None for path in self._files]
+        for path, kind in zip(self._files, formats, strict=True):
+            suffix = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
+            total.update((kind or suffix[1:]).encode())
             total.update(bytes.fromhex(self._hashes.get(path) or sha256_of(path)))
-        if self._field and any(map(self._format, self._files)):
+        if self._field and any(formats):
             total.update(self._field.encode())
         if self._by_line is not None or self._keep_gutenberg:
             total.update(f"{self._by_line} {self._keep_gutenberg}".encode())
