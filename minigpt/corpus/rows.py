@@ -1,7 +1,7 @@
 """Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet, Arrow, documents, and archives.
 
 A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."} from the blocks of
-a file, decompressed by `blocks`; one of document is in `formats`. A file is refused at its first problem.
+a file, decompressed by `blocks`. Documents are in `formats`. A file is refused at its first problem.
 """
 
 import codecs
