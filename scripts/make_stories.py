@@ -9,12 +9,12 @@ import zstandard
 from story_generator import stories
 
 from minigpt.corpus.sources import SEPARATOR
-from minigpt.storage.files import bundled_file
+from minigpt.storage.files import bundled
 
 
 def main() -> None:
     text = SEPARATOR.join(stories()).encode("ascii")
-    file = bundled_file("stories.txt.zst")
+    file = bundled("data/stories.txt.zst")
     file.write_bytes(zstandard.ZstdCompressor(level=19).compress(text))
     print(f"{file}: {len(text):,} bytes of text, {file.stat().st_size:,} compressed")
 

@@ -19,7 +19,7 @@ from minigpt.config.sampling import SETTINGS
 from minigpt.config.schema import SECTIONS, Config, selector, variants
 from minigpt.config.section import UNSET, Section
 from minigpt.errors import ArgumentProblem, UserError, nearest
-from minigpt.storage.files import read_file
+from minigpt.storage.files import bundled, read_file
 
 # The number of the schema, which a later version may change.
 FORMAT = 2
@@ -30,11 +30,8 @@ Overrides = Sequence[str] | Mapping[str, Any]
 
 def shipped_configs() -> dict[str, Path]:
     """Returns the name and path of every shipped configuration, `default` first."""
-    package = Path(__file__).resolve().parents[1]
-    # In an installed wheel they are inside the package, in a checkout next to it.
-    folder = package / "configs"
-    folder = folder if folder.is_dir() else package.parent / "configs"
-    paths = sorted(folder.glob("*.toml"), key=lambda path: (path.stem != "default", path.stem))
+    found = bundled("configs").glob("*.toml")
+    paths = sorted(found, key=lambda path: (path.stem != "default", path.stem))
     return {path.stem: path for path in paths}
 
 

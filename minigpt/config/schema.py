@@ -78,15 +78,15 @@ class Config(Section):
         """Length of a training sequence, in tokens."""
         return min(self.training.sequence_length or self.model.max_len, self.model.max_len)
 
-    def settings(self, mode: str = "python") -> dict[str, Any]:
+    def settings(self, mode: str = "python", **how: Any) -> dict[str, Any]:
         """Returns the value of each setting by its name, such as "training.epochs".
 
         Args:
-          mode: of `model_dump`.
+          mode, **how: of `model_dump`.
         """
         return {
             f"{section}.{key}": value
-            for section, settings in self.model_dump(mode=mode).items()
+            for section, settings in self.model_dump(mode=mode, **how).items()
             for key, value in settings.items()
         }
 

@@ -22,7 +22,7 @@ from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
-from minigpt.storage.files import bundled_file
+from minigpt.storage.files import bundled
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chat_format import answers, check_messages, find
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -60,7 +60,7 @@ class Dialogues(TextFiles):
         val_paths: Sequence[str | Path] = (),
         me: str | None = None,
     ) -> None:
-        super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
+        super().__init__([*val_paths, *(paths or [bundled("data/dialogues.jsonl.zst")])])
         self._me, self.speakers, self.chats = me, Counter[str](), Counter[str]()
 
     def pieces(self) -> Iterator[Piece]:
@@ -115,9 +115,8 @@ def document(row: Mapping[str, Any]) -> bytes:
 
 def _messages(row: Mapping[str, Any]) -> list[Any]:
     """Returns the messages of a row, each with role and content if it has the right form."""
-    name = next((name for name in DIALOGUE_COLUMNS if name in row), None)
-    if name:
-        role, content = ("role", "content") if name == "messages" else ("from", "value")
+    if name := next((name for name in DIALOGUE_COLUMNS if name in row), None):
+        role, content = DIALOGUE_COLUMNS[name]
         turns = row[name] if isinstance(row[name], list) else []
         if all(isinstance(turn, dict) for turn in turns):
             names = [ROLE_NAMES.get(str(turn.get(role)), turn.get(role)) for turn in turns]
@@ -232,8 +231,7 @@ class PackedDialogues:
     def training_batch(self, batch_size: int, seed: int, step: int) -> DialogueBatch:
         """Returns the batch of one step: row j is row step · B + j of an endless sequence of passes."""
         numbers = [divmod(step * batch_size + row, len(self.rows)) for row in range(batch_size)]
-        orders = [shuffled(len(self.rows), seed, number) for number, _ in numbers]
-        rows = [order[place] for order, (_, place) in zip(orders, numbers, strict=True)]
+        rows = [shuffled(len(self.rows), seed, number)[place] for number, place in numbers]
         return self.batch(np.array(rows), batch_size)
 
     def once(self, batch_size: int) -> Iterator[DialogueBatch]:

@@ -50,7 +50,7 @@ class Documents:
         return int(np.diff(self.spans).sum())
 
     def select(self, indices: np.ndarray) -> "Documents":
-        """Returns the documents at `indices`, int[n], in this order."""
+        """Returns the documents at `indices`, int[n], in this order; or those of a mask, bool[N]."""
         spans, digests = self.spans[indices], self.digests[indices]
         return replace(self, spans=spans, digests=digests, open_end=False)
 

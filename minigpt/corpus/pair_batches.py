@@ -83,10 +83,6 @@ class Shape(NamedTuple):
     source: int
     target: int
 
-    @property
-    def tokens(self) -> int:
-        return self.rows * (self.source + self.target)
-
 
 class Bucket(NamedTuple):
     """Pairs of similar length: their indices, int64[n], and the shape and number of their batches."""
@@ -143,12 +139,8 @@ class Buckets:
         self._first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
         self.batches_in_pass = int(self._first[-1])
         self.tokens_in_pass = int(sum(lengths[indices].sum() for lengths in of_side))
-        self.padded_tokens_in_pass = sum(b.batches * b.shape.tokens for b in self.buckets)
-
-    @property
-    def tokens_per_batch(self) -> float:
-        """Average number of source and target tokens in a batch, without padding."""
-        return self.tokens_in_pass / self.batches_in_pass
+        shapes = (bucket.shape for bucket in self.buckets for _ in range(bucket.batches))
+        self.padded_tokens_in_pass = sum(rows * (s + t) for rows, s, t in shapes)
 
     def batch_indices(self, seed: int, step: int) -> tuple[np.ndarray, Shape]:
         """Returns the indices of the pairs in the batch of a step, and the batch's shape."""

@@ -39,12 +39,8 @@ def kind_of(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     while len(head) < _BOOK_BYTES and (block := next(blocks, b"")):
         head += block
     text = head[:_HEAD_BYTES].decode(errors="ignore")
-    found = {
-        "chat": is_whatsapp(text),
-        "gutenberg": bool(_MARKER.search(head)),
-        "lines": is_list(text),
-    }
-    return next((kind for kind in found if found[kind]), ""), chain([head], blocks)
+    kind = "chat" if is_whatsapp(text) else "gutenberg" if _MARKER.search(head) else ""
+    return kind or ("lines" if is_list(text) else ""), chain([head], blocks)
 
 
 def is_list(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet, Arrow, documents, and archives.
 
 A new kind of file is a function in `READERS`, which yields rows such as {"text": "..."} from the blocks of
-a file, decompressed by `blocks`, or from its whole `content`. A file is refused at its first problem.
+a file, decompressed by `blocks`. Documents are in `formats`. A file is refused at its first problem.
 """
 
 import codecs
@@ -32,8 +32,8 @@ _ZSTD_BYTES = 1 << 14
 COMPRESSIONS = (".gz", ".zst")
 Row = dict[str, Any]
 TEXT_COLUMN = "text"
-# Columns of lists of messages; see `dialogues`.
-DIALOGUE_COLUMNS = ("messages", "conversations")
+# Columns of lists of messages, with the keys of their roles and texts; see `dialogues`.
+DIALOGUE_COLUMNS = {"messages": ("role", "content"), "conversations": ("from", "value")}
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # Rows in which a column of texts is looked for.
@@ -46,25 +46,28 @@ ZIP = ".zip"
 HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
-class SourceFile(io.FileIO):
+class File(io.BufferedReader):
     """A file of the user, which is hashed while it is read from its beginning to its end.
 
+    Args:
+      path: where it is.
+      content: that of a file of an archive, whose path is no file; None for one that is opened.
     Attributes:
       notes: what a user should know about how it was read.
     Raises:
       UserError: it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
         self.path, self.notes = path, list[str]()
         self._hash = hashlib.sha256()
         try:
-            super().__init__(path)
+            super().__init__(io.FileIO(path) if content is None else io.BytesIO(content))
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
-    def read(self, size: int | None = -1) -> bytes:
-        block = super().read(size) or b""
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(size)
         self._hash.update(block)
         return block
 
@@ -75,27 +78,11 @@ class SourceFile(io.FileIO):
         return self._hash.hexdigest()
 
 
-class Member(io.BytesIO):
-    """A file of an archive, in memory; the attributes are those of `SourceFile`."""
-
-    def __init__(self, path: Path, content: bytes) -> None:
-        super().__init__(content)
-        self.path, self.notes = path, list[str]()
-
-
-File = SourceFile | Member
-
-
 def format_of(path: Path) -> str | None:
-    """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
+    """Returns the format of a file with rows or of a document, such as ".epub"; None for plain text."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
-    return suffix if suffix in READERS else None
-
-
-def is_document(path: Path) -> bool:
-    """Returns whether a file is a document with a format of its own, such as .epub."""
-    return format_of(path) in FORMATS
+    return suffix if suffix in READERS or suffix in FORMATS else None
 
 
 def is_dialogue(row: Row) -> bool:
@@ -106,7 +93,7 @@ def is_dialogue(row: Row) -> bool:
     return SPEAKERS in row or (has_shape and TEXT_COLUMN not in row)
 
 
-def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
+def members(file: File, suffixes: tuple[str, ...]) -> Iterator[File]:
     """Yields the files of a .zip with one of the suffixes, sorted by name and read into memory one by one.
 
     Hidden and empty files, and those whose names lead out of the archive, are skipped.
@@ -120,7 +107,7 @@ def members(file: SourceFile, suffixes: tuple[str, ...]) -> Iterator[Member]:
             raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
         for name, content in zip(shown, unpacked(zipped, shown), strict=True):
             # A name may contain line ends.
-            yield Member(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
+            yield File(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
     except Exception as error:
         raise _refusal(file.path, error) from None
 
@@ -138,7 +125,7 @@ def _refusal(path: Path, error: Exception, row: str = "") -> UserError:
 
 
 def open_rows(file: File, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yields the columns of each row of a file that has a format; see `format_of`.
+    """Yields the columns of each row of a file whose format is in `READERS`.
 
     Args:
       columns: those that are needed; others may be left out. None for all.
@@ -153,11 +140,9 @@ def open_rows(file: File, columns: Sequence[str] | None = None) -> Iterator[Row]
             yield row
             number += 1
     except Exception as error:
-        row = "" if is_document(path) else f"row {number + 1:,}: "
-        raise _refusal(path, error, row) from None
+        raise _refusal(path, error, f"row {number + 1:,}: ") from None
     if not number:
-        what = "text" if is_document(path) else "rows"
-        raise UserError(f"{path}: has no {what}; should contain text")
+        raise UserError(f"{path}: has no rows; should contain text")
 
 
 def open_texts(file: File, field: str | None) -> Iterator[bytes]:
@@ -170,12 +155,12 @@ def open_texts(file: File, field: str | None) -> Iterator[bytes]:
     """
     rows, path = open_rows(file), file.path
     first = list(itertools.islice(rows, _FIRST_ROWS))
-    # Documents and chats have no other columns.
-    is_text = is_document(path) or SPEAKERS in first[0]
-    if field is None and not is_text and is_dialogue(first[0]):
+    # Chats have no other columns.
+    is_chat = SPEAKERS in first[0]
+    if field is None and not is_chat and is_dialogue(first[0]):
         raise UserError(f"{path}: has dialogues; should be read with data.source = 'dialogues'")
-    column = TEXT_COLUMN if is_text else _text_column(first, path, field)
-    if field is None and not is_text:
+    column = TEXT_COLUMN if is_chat else _text_column(first, path, field)
+    if field is None and not is_chat:
         file.notes.append(f"the texts are those of the column {column!r}")
     # Other columns of these formats need not be read.
     is_columnar = format_of(path) in (".parquet", ".arrow")
@@ -261,73 +246,53 @@ def _csv(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
         yield row
 
 
-def _parquet(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
+def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
+    """Reads Parquet and Arrow."""
     import pyarrow.parquet
 
-    # Without these settings, whole columns of a row group would be in memory.
-    options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
-    with pyarrow.parquet.ParquetFile(_arrow_file(file), **options) as rows:
-        for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=columns):
-            yield from batch.to_pylist()
-
-
-def _arrow(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
-    import pyarrow
-
-    with _arrow_file(file) as rows:
-        # Other programs write files; `datasets` writes streams.
-        if rows.read(6) == b"ARROW1":
-            reader = pyarrow.ipc.open_file(rows)
+    # pyarrow reads in another order than a file is hashed.
+    is_file = file.path.is_file()
+    with pyarrow.OSFile(str(file.path)) if is_file else pyarrow.PythonFile(file) as source:
+        if format_of(file.path) == ".parquet":
+            # Without these settings, whole columns of a row group would be in memory.
+            options: dict[str, Any] = {"buffer_size": 1 << 20, "pre_buffer": False}
+            table = pyarrow.parquet.ParquetFile(source, **options)
+            batches = table.iter_batches(_ROWS_AT_ONCE, columns=columns)
+        # Other programs write files of Arrow; `datasets` writes streams.
+        elif source.read(6) == b"ARROW1":
+            reader = pyarrow.ipc.open_file(source)
             batches = map(reader.get_batch, range(reader.num_record_batches))
         else:
-            rows.seek(0)
-            batches = iter(pyarrow.ipc.open_stream(rows))
+            source.seek(0)
+            batches = iter(pyarrow.ipc.open_stream(source))
         for batch in batches:
             needed = batch.select(columns) if columns else batch
             for start in range(0, len(needed), _ROWS_AT_ONCE):
                 yield from needed.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-def _arrow_file(file: File) -> Any:
-    """Returns a file for pyarrow, which reads in another order than a `SourceFile` is hashed."""
-    import pyarrow
-
-    return pyarrow.PythonFile(file) if isinstance(file, Member) else pyarrow.OSFile(str(file.path))
-
-
-def _document(file: File, columns: Sequence[str] | None) -> Iterator[Row]:
-    """Yields the text of a document; see `formats`."""
-    text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file)))
-    if text.strip():
-        yield {TEXT_COLUMN: text.strip()}
-
-
 # Suffix → a function that yields the rows of a file; columns that are not needed may be left out.
 READERS: dict[str, Callable[[File, Sequence[str] | None], Iterator[Any]]] = {
-    ".jsonl": _json,
-    ".ndjson": _json,
-    ".json": _json,
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".parquet": _parquet,
-    ".arrow": _arrow,
-    **dict.fromkeys(FORMATS, _document),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json),
+    **dict.fromkeys((".csv", ".tsv"), _csv),
+    **dict.fromkeys((".parquet", ".arrow"), _arrow),
 }
 
 
 def checked_blocks(file: File) -> Iterator[bytes]:
-    """Yields the text of a file in blocks of UTF-8, without a byte order mark.
+    """Yields the text of a file, also of a document, in blocks of UTF-8, without a byte order mark.
 
     Text in UTF-16 that begins with a byte order mark becomes UTF-8. CR LF and CR become LF.
 
     Raises:
-      UserError: the file is empty, or it is not text in UTF-8.
+      UserError: the file has no text, or it is not text in UTF-8 or a document of its kind.
     """
-    source, path, n_bytes = blocks(file), file.path, 0
+    path, n_bytes = file.path, 0
+    source = _document(file) if format_of(path) in FORMATS else blocks(file)
     first = next(source, b"")
     first += next(source, b"") if len(first) == 1 else b""
     if not first:
-        raise UserError(f"{path}: empty; should contain text")
+        raise UserError(f"{path}: has no text; should contain text")
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "UTF-16" if is_utf16 else "UTF-8"
     decode = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
@@ -344,6 +309,16 @@ def checked_blocks(file: File) -> Iterator[bytes]:
         if text:
             yield text.encode()
         n_bytes += len(block)
+
+
+def _document(file: File) -> Iterator[bytes]:
+    """Yields the text of a document in UTF-8; see `formats`."""
+    try:
+        text = FORMATS[format_of(file.path) or ""](b"".join(blocks(file))).strip()
+    except Exception as error:
+        raise _refusal(file.path, error) from None
+    # Half of a surrogate pair becomes a question mark.
+    yield text.encode(errors="replace")
 
 
 def blocks(file: File) -> Iterator[bytes]:

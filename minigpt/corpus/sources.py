@@ -8,7 +8,7 @@ import sysconfig
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -28,7 +28,7 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
-from minigpt.storage.files import bundled_file, cache_folder
+from minigpt.storage.files import bundled, cache_folder
 
 # Settings with which lines or paragraphs are documents.
 DIVIDE = 'data.by_line = true or data.document_separator = "\\n\\n"'
@@ -164,11 +164,10 @@ def read_own(data: FilesConfig | DialoguesConfig) -> tuple[FilesConfig | Dialogu
 
 def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
     """Returns the source that `data.source` names. The user's own validation text comes first."""
-    val_paths = getattr(data, "val_paths", [])
     match data:
         case FilesConfig():
             # A file that both name is one of the validation text.
-            files = text_files([*val_paths, *data.paths], data)
+            files = text_files([*data.val_paths, *data.paths], data)
             if data.weights is not None and len(data.weights) != len(data.paths):
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
@@ -180,7 +179,7 @@ def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
         case sections.IdsConfig():
             return IdFiles(data.paths)
         case DialoguesConfig():
-            return Dialogues(data.paths, val_paths, data.me)
+            return Dialogues(data.paths, data.val_paths, data.me)
         # The hash of a download is known: an existing token store makes the download unnecessary.
         case sections.ImdbConfig():
             return Source(lambda: imdb_reviews(data.url, data.sha256), data.sha256)
@@ -196,8 +195,7 @@ def open_source(data: DataConfig) -> Source | TextFiles | IdFiles:
 
 def text_files(paths: Sequence[str | Path], data: DataConfig) -> TextFiles:
     """Returns files of texts that are read by the settings of a source, as far as it has them."""
-    names = ("field", "by_line", "keep_gutenberg")
-    settings = {name: getattr(data, name) for name in names if hasattr(data, name)}
+    settings = data.model_dump(include={"field", "by_line", "keep_gutenberg"})
     return TextFiles(paths, getattr(data, "document_separator", None), **settings)
 
 
@@ -256,11 +254,9 @@ def python_library() -> Iterator[Piece]:
         skipped = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
         if skipped.isdisjoint(path.relative_to(library).parts) and path.is_file():
             text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-            try:
+            with suppress(UnicodeDecodeError):
                 text.decode()
-            except UnicodeDecodeError:
-                continue
-            yield Piece(text, True)
+                yield Piece(text, True)
 
 
 _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
@@ -297,5 +293,5 @@ def stories() -> Iterator[str]:
 
     A story has one or more paragraphs, one per line, and no final newline.
     """
-    text = zstandard.ZstdDecompressor().decompress(bundled_file("stories.txt.zst").read_bytes())
+    text = zstandard.ZstdDecompressor().decompress(bundled("data/stories.txt.zst").read_bytes())
     yield from text.decode("ascii").split(SEPARATOR)

@@ -49,7 +49,7 @@ def split_corpus(
     if val_paths:
         train, val = _select(documents, numbers < len(val_paths))
     else:
-        texts = (documents.select(np.flatnonzero(numbers == n)) for n in range(len(names)))
+        texts = (documents.select(numbers == n) for n in range(len(names)))
         sides = [split(text, data.val_fraction, **options) for text in texts]
         train, val = (_joined(parts) for parts in zip(*sides, strict=True))
     copies = np.isin(train.digests, val.digests)
@@ -57,7 +57,7 @@ def split_corpus(
         raise UserError("all documents of the training text are also in the validation text")
     if number := copies.sum():
         LOGGER.info(f"{number:,} documents are also in the validation text; they are left out")
-    return train.select(np.flatnonzero(~copies)), val
+    return train.select(~copies), val
 
 
 def _joined(parts: Sequence[Documents]) -> Documents:
@@ -163,7 +163,7 @@ def _divided(
     left = np.flatnonzero(~held_out)
     train = documents.select(np.append(left[left != index], index))
     held_out[index] = True
-    val = documents.select(np.flatnonzero(held_out))
+    val = documents.select(held_out)
     place = int(np.count_nonzero(held_out[:index]))
     train.spans[-1, 1] = val.spans[place, 0] = cut
     for part, at in ((train, -1), (val, place)):
@@ -233,7 +233,7 @@ def _group_equal(documents: Documents, step: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:
-    return (documents.select(np.flatnonzero(~held_out)), documents.select(np.flatnonzero(held_out)))
+    return documents.select(~held_out), documents.select(held_out)
 
 
 def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:

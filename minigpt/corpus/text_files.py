@@ -19,6 +19,7 @@ from typing import ClassVar
 from minigpt.corpus import rows
 from minigpt.corpus.chats import whatsapp
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.formats import FORMATS
 from minigpt.corpus.recognition import kind_of, without_license
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
@@ -58,7 +59,7 @@ class TextFiles:
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         kind + compression
-        for kind in (".txt", ".md", *rows.READERS, rows.ZIP)
+        for kind in (".txt", ".md", *rows.READERS, *FORMATS, rows.ZIP)
         for compression in ("", *rows.COMPRESSIONS)
         if kind != ".json" and (kind != rows.ZIP or not compression)
     )
@@ -90,13 +91,10 @@ class TextFiles:
                 kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
                 self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
         # The beginning of a pipe could not be read for `no_dialogues`.
-        others = [file for file, _ in files.values() if not file.is_file()]
+        self._files = {file: number for file, number in files.values() if file.is_file()}
+        others = (file for file, _ in files.values() if file not in self._files)
         self.problems += [f"{file}: not a regular file" for file in others]
-        self._files = [file for file, _ in files.values() if file not in others]
-        self.path_numbers = [number for file, number in files.values() if file not in others]
-
-    def _format(self, path: Path) -> str | None:
-        return rows.format_of(path) if self.has_rows else None
+        self.path_numbers = list(self._files.values())
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
@@ -107,11 +105,12 @@ class TextFiles:
           OSError: a file cannot be read.
         """
         total = hashlib.sha256()
-        for path in self._files:
-            kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
-            total.update((self._format(path) or kind[1:]).encode())
+        formats = [rows.format_of(path) if self.has_rows else None for path in self._files]
+        for path, kind in zip(self._files, formats, strict=True):
+            suffix = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
+            total.update((kind or suffix[1:]).encode())
             total.update(bytes.fromhex(self._hashes.get(path) or sha256_of(path)))
-        if self._field and any(map(self._format, self._files)):
+        if self._field and any(formats):
             total.update(self._field.encode())
         if self._by_line is not None or self._keep_gutenberg:
             total.update(f"{self._by_line} {self._keep_gutenberg}".encode())
@@ -128,8 +127,8 @@ class TextFiles:
         problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
         notes: dict[str, list[Path]] = {}
-        for path, number in zip(self._files, self.path_numbers, strict=True):
-            with gathering(problems), rows.SourceFile(path) as file:
+        for path, number in self._files.items():
+            with gathering(problems), rows.File(path) as file:
                 for part in self._parts(file):
                     for piece in self._documents(part):
                         self.path_bytes[number] += len(piece.text)
@@ -158,7 +157,7 @@ class TextFiles:
             raise UserError(f"{names}: only white space; should contain text")
         return documents
 
-    def _parts(self, file: rows.SourceFile) -> Iterator[rows.File]:
+    def _parts(self, file: rows.File) -> Iterator[rows.File]:
         """Yields the files of an archive, and any other file itself."""
         is_archive = self.has_rows and file.path.suffix.lower() == rows.ZIP
         # Those of a .zip in a .zip are not read.
@@ -168,9 +167,10 @@ class TextFiles:
         """Returns the first file that has no dialogues, or cannot be read; None if all have some."""
         for path in self._files:
             try:
-                with rows.SourceFile(path) as file:
+                with rows.File(path) as file:
                     for part in self._parts(file):
-                        skips = self._field or rows.is_document(part.path)  # Parsed once, later.
+                        # A document is parsed once, later.
+                        skips = self._field or rows.format_of(part.path) in FORMATS
                         if skips or not rows.is_dialogue(next(self._dialogues(part), {})):
                             return part.path
             except UserError:
@@ -179,42 +179,33 @@ class TextFiles:
 
     def _dialogues(self, file: rows.File) -> Iterator[rows.Row]:
         """Yields the rows of a file, or the conversations of a chat."""
-        if self._format(file.path):
+        if rows.format_of(file.path) in rows.READERS:
             yield from rows.open_rows(file)
             return
-        kind, blocks = self._recognize(file)
+        kind, blocks = kind_of(rows.checked_blocks(file))
         if kind != "chat":
             raise UserError(f"{file.path}: should be a chat, or a file with rows, such as .jsonl")
         yield from whatsapp(b"".join(blocks).decode())
 
-    def _recognize(self, file: rows.File) -> tuple[str, Iterator[bytes]]:
-        """Returns what a text contains that is read in a way of its own, see `kind_of`, and its blocks."""
-        is_document = rows.is_document(file.path)
-        kind, blocks = kind_of(
-            rows.open_texts(file, None) if is_document else rows.checked_blocks(file)
-        )
-        if kind in ("", "lines"):
-            is_by_line = kind == "lines" and not self._separator
-            kind = "lines" if (is_by_line if self._by_line is None else self._by_line) else ""
-        return "" if kind == "gutenberg" and self._keep_gutenberg else kind, blocks
-
     def _documents(self, file: rows.File) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with its first problem."""
-        if self._format(file.path) and not rows.is_document(file.path):
+        if rows.format_of(file.path) in rows.READERS:
             yield from (Piece(text, True) for text in rows.open_texts(file, self._field))
             return
-        kind, blocks = self._recognize(file)
+        kind, blocks = kind_of(rows.checked_blocks(file))
         if kind == "chat":
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
             return
-        if kind == "lines" and self._by_line is None:
+        by_line = self._by_line
+        if kind == "lines" and by_line is None and not self._separator:
+            by_line = True
             file.notes.append("a list: each line is a document, unless data.by_line = false")
-        if kind == "gutenberg":
+        if kind == "gutenberg" and not self._keep_gutenberg:
             kept = "data.keep_gutenberg = true keeps it"
             file.notes.append(f"without the license of Project Gutenberg ({kept})")
             blocks = iter([without_license(blocks)])
-        yield from _separated(blocks, b"\n" if kind == "lines" else self._separator)
+        yield from _separated(blocks, b"\n" if by_line else self._separator)
 
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:

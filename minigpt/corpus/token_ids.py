@@ -21,11 +21,10 @@ from minigpt.corpus.documents import Documents, Piece, format_size, ingest
 from minigpt.errors import UserError, gathering
 from minigpt.notices import LOGGER
 from minigpt.storage.files import sha256_of
-from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.base import Tokenizer, in_groups
 
-# Bytes and texts that are encoded at a time: enough work for all cores, little memory.
-GROUP_BYTES = 4_000_000
-_GROUP_TEXTS = 50_000
+# Bytes that are encoded at a time: enough work for all cores, little memory. A string has others, too.
+GROUP_BYTES, _STRING_BYTES = 4_000_000, 80
 _SECONDS_BETWEEN_MESSAGES = 15
 SUFFIXES = (".bin", ".npy")
 META_FILE = "meta.pkl"
@@ -124,27 +123,15 @@ def _encoded(
     """Yields the ids of documents and their end tokens in blocks; logs how much was read."""
     end, encode = np.array([tokenizer.end_id], np.int32), encode or tokenizer.encode_many
     last_message, done = time.monotonic(), 0
-    for texts, ends, size in _groups(documents):
-        ids = zip(encode(texts), ends, strict=True)
-        yield np.concatenate([part for row, ended in ids for part in (row, end)[: 1 + ended]])
-        done += size
+    spans = documents.piece_spans()
+    for group in in_groups(spans, GROUP_BYTES, lambda span: span[1] - span[0] + _STRING_BYTES):
+        texts = [documents.text[start:stop].decode() for start, stop, _ in group]
+        ids = zip(encode(texts), group, strict=True)
+        yield np.concatenate([part for row, (*_, ends) in ids for part in (row, end)[: 1 + ends]])
+        done += sum(stop - start for start, stop, _ in group)
         if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
             last_message = time.monotonic()
             LOGGER.info("tokenized %s of %s", format_size(done), format_size(documents.bytes))
-
-
-def _groups(documents: Documents) -> Iterator[tuple[list[str], list[bool], int]]:
-    """Yields pieces of documents, whether each ends a document, and their bytes."""
-    texts, ends, size = list[str](), list[bool](), 0
-    for start, stop, ends_document in documents.piece_spans():
-        texts.append(documents.text[start:stop].decode())
-        ends.append(ends_document)
-        size += stop - start
-        if size >= GROUP_BYTES or len(texts) >= _GROUP_TEXTS:
-            yield texts, ends, size
-            texts, ends, size = [], [], 0
-    if texts:
-        yield texts, ends, size
 
 
 def map_ids(file: IO[bytes], tokenizer: Tokenizer, tokens: int, **sizes: Any) -> Part:
@@ -232,12 +219,8 @@ def _open(path: Path) -> np.ndarray:
     try:
         is_npy = path.suffix == ".npy"
         ids = open_memmap(path, mode="r") if is_npy else np.memmap(path, "<u2", mode="r")
-        if (
-            path.suffix not in SUFFIXES
-            or ids.ndim != 1
-            or ids.dtype.kind not in "iu"
-            or not len(ids)
-        ):
+        is_row = ids.ndim == 1 and ids.dtype.kind in "iu" and len(ids)
+        if path.suffix not in SUFFIXES or not is_row:
             raise ValueError("not one row of integers in a file of the kind .bin or .npy")
     except (OSError, ValueError, EOFError) as error:
         problem = getattr(error, "strerror", None) or error

@@ -15,6 +15,7 @@ from minigpt.corpus.documents import PIECE_BYTES
 from minigpt.corpus.sources import Text
 from minigpt.corpus.token_store import even_sample
 from minigpt.evaluation.baselines import ngram_loss
+from minigpt.generation.base_models import target_log_probabilities
 from minigpt.runs.base_file import BaseFile
 
 # The base reads at most so many pieces of a text, of so many bytes. The n-gram is counted on the others.
@@ -58,7 +59,7 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
 def _pieces(text: Text) -> list[str]:
     """Returns pieces of a text, or of the messages of dialogues; not of the user's validation text."""
     assert text.documents is not None, "The documents are kept until they are tokenized."
-    documents = text.documents.select(np.flatnonzero(text.documents.spans[:, 0] >= text.start))
+    documents = text.documents.select(text.documents.spans[:, 0] >= text.start)
     size = max(20, min(_PIECE_BYTES, documents.bytes // 8))
     if isinstance(text.source, Dialogues):
         messages = "\n".join(contents(even_sample(documents, _MOST_READ, PIECE_BYTES)))
@@ -76,10 +77,7 @@ def _total_loss(
     assert isinstance(model, GPTConfig)
     total = 0.0
     for row, ids in zip(_logits(model, tensors, padded[:, :-1]), texts, strict=True):
-        scores = row[: len(ids) - 1]
-        largest = scores.max(-1, keepdims=True, initial=-math.inf)
-        normalizer = largest[:, 0] + np.log(np.exp(scores - largest).sum(-1))
-        total += float((normalizer - scores[np.arange(len(scores)), ids[1:]]).sum())
+        total -= float(target_log_probabilities(row[: len(ids) - 1], ids[1:]).sum())
     return total
 
 

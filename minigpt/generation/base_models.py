@@ -234,9 +234,8 @@ class BaseTextModel(ModelWithTokenizer):
         parts = []
         for start in range(0, len(ids) - 1, self.max_len):
             targets = ids[start + 1 : start + 1 + self.max_len]
-            logits = self._logits(ids[None, start : start + len(targets)])[0].astype(np.float64)
-            own = np.take_along_axis(logits, targets[:, None], 1)[:, 0]
-            parts.append(own - np.logaddexp.reduce(logits, 1))
+            logits = self._logits(ids[None, start : start + len(targets)])[0]
+            parts.append(target_log_probabilities(logits, targets))
         return np.concatenate(parts).astype(np.float32)
 
     def embed(self, texts: str | Sequence[str]) -> np.ndarray:
@@ -369,6 +368,13 @@ class BaseTranslationModel(ModelWithTokenizer):
 
         `sources` are int32[S] each, end token included, 2 ≤ S ≤ max_len; 0 ≤ max_new_tokens ≤ max_len.
         """
+
+
+def target_log_probabilities(logits: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Returns the natural logarithm of the probability of each target: float[T, V], int[T] → float64[T]."""
+    logits = logits.astype(np.float64)
+    logits -= logits.max(1, keepdims=True)
+    return logits[np.arange(len(targets)), targets] - np.log(np.exp(logits).sum(1))
 
 
 def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:

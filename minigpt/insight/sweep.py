@@ -139,11 +139,8 @@ def _written(value: Any) -> str:
 
 def _changes(config: Config, run: Run) -> list[str]:
     """Returns a line for each given setting with which a run was not started."""
-    old, given = run.config.settings(), config.model_dump(exclude_unset=True)
-    new = {
-        f"{section}.{key}": value for section, keys in given.items() for key, value in keys.items()
-    }
-    if (given["data"].get("source"), old["data.source"]) == ("files", "dialogues"):
+    old, new = run.config.settings(), config.settings(exclude_unset=True)
+    if (new.get("data.source"), old["data.source"]) == ("files", "dialogues"):
         # Chats were recognized.
         del new["data.source"], new["data.paths"]
     return [

@@ -16,11 +16,9 @@ from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import remove_abandoned
+from minigpt.storage.files import bundled
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-# In an installed wheel the bases are inside the package, in a checkout next to it.
-_INSTALLED = _PACKAGE / "data" / "base"
-BASES = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "data" / "base"
+BASES = bundled("data/base")
 # The key of the checksum of a portable file, and the type of its value, uint32.
 _CHECKSUM = b"minigpt.crc32" + (4).to_bytes(4, "little")
 

@@ -214,11 +214,10 @@ class Run:
         """Reads the best checkpoint: see `runs.checkpoints`. A `UserError` if there is no undamaged one."""
         checkpoint = best_checkpoint(self.checkpoints_folder)
         if checkpoint is None:
+            problem = "has no checkpoint; train it for at least one epoch"
             if damaged := layout.checkpoint_paths(self.checkpoints_folder):
-                raise layout.run_error(
-                    self.path, f"all of its {len(damaged)} checkpoints are damaged"
-                )
-            raise layout.run_error(self.path, "has no checkpoint; train it for at least one epoch")
+                problem = f"all of its {len(damaged)} checkpoints are damaged"
+            raise layout.run_error(self.path, problem)
         return checkpoint
 
 

@@ -168,10 +168,8 @@ def _invalid_body(error: ValidationError) -> RequestError:
         expected = "a JSON object" if first["type"] == "model_type" else "valid JSON"
         return RequestError(400, f"the body should be {expected}")
     # For a union, the name of the alternative follows that of the field.
-    field = ".".join(
-        map(str, first["loc"] if first["loc"][0] == "stream_options" else first["loc"][:1])
-    )
-    field = field[:MOST_CHARACTERS]
+    place = first["loc"] if first["loc"][0] == "stream_options" else first["loc"][:1]
+    field = ".".join(map(str, place))[:MOST_CHARACTERS]
     messages = {"missing": "missing", "extra_forbidden": "unknown field"}
     message = messages.get(first["type"], first["msg"].removeprefix("Input "))
     return RequestError(400, f"{field}: {_UNIONS.get(field, message)}", field)

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -207,12 +208,24 @@ class Completion:
         self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
     ) -> dict[str, Any]:
         """Returns an object of `choices`: a text, or a part of it after `offset` characters of tokens."""
-        logprobs = None if self.body.logprobs is None else _logprobs(part, offset)
+        has_logprobs = self.body.logprobs is not None
         return {
             "index": index,
-            "text": part.text,
-            "logprobs": logprobs,
+            **self._content(index, part, streamed),
+            "logprobs": self._logprobs(part, offset) if has_logprobs else None,
             "finish_reason": part.finish_reason,
+        }
+
+    def _content(self, index: int, part: TextPart, streamed: bool) -> dict[str, Any]:
+        return {"text": part.text}
+
+    def _logprobs(self, part: TextPart, offset: int) -> dict[str, list[Any]] | None:
+        ends = list(accumulate((token.length for token in part.tokens), initial=offset))
+        return {
+            "tokens": [token.name for token in part.tokens],
+            "token_logprobs": [token.logprob for token in part.tokens],
+            "top_logprobs": [token.top for token in part.tokens],
+            "text_offset": ends[:-1],
         }
 
     def _envelope(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -281,27 +294,12 @@ def _event(value: dict[str, Any]) -> str:
     return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
-def _logprobs(part: TextPart, offset: int) -> dict[str, list[Any]]:
-    offsets = []
-    for token in part.tokens:
-        offsets.append(offset)
-        offset += token.length
-    return {
-        "tokens": [token.name for token in part.tokens],
-        "token_logprobs": [token.logprob for token in part.tokens],
-        "top_logprobs": [token.top for token in part.tokens],
-        "text_offset": offsets,
-    }
-
-
 class ChatCompletion(Completion):
     """A request for answers of one dialogue; see `Completion`."""
 
     prefix, kind, streamed_kind = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
-    def _choice(
-        self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
-    ) -> dict[str, Any]:
+    def _content(self, index: int, part: TextPart, streamed: bool) -> dict[str, Any]:
         message: dict[str, str] = {"role": "assistant", "content": part.text}
         # The role is in the first event of a text only.
         if streamed and index in self._begun:
@@ -309,15 +307,10 @@ class ChatCompletion(Completion):
             if not part.text:
                 message = {}
         self._begun.add(index)
-        logprobs = None
-        if self.body.logprobs is not None and part.tokens:
-            logprobs = {"content": [_described(token) for token in part.tokens]}
-        return {
-            "index": index,
-            "delta" if streamed else "message": message,
-            "logprobs": logprobs,
-            "finish_reason": part.finish_reason,
-        }
+        return {"delta" if streamed else "message": message}
+
+    def _logprobs(self, part: TextPart, offset: int) -> dict[str, list[Any]] | None:
+        return {"content": list(map(_described, part.tokens))} if part.tokens else None
 
 
 def _described(token: TokenDescription) -> dict[str, Any]:

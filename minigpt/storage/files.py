@@ -46,11 +46,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def bundled_file(name: str) -> Path:
-    """Returns a file of `data/`, in the installed package or next to it in a checkout."""
+def bundled(name: str) -> Path:
+    """Returns a file or folder, such as "configs", in the installed package or next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
-    installed = package / "data" / name
-    return installed if installed.is_file() else package.parent / "data" / name
+    installed = package / name
+    return installed if installed.exists() else package.parent / name
 
 
 def cache_folder() -> Path:

@@ -14,6 +14,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import stories
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import bits_per_byte
+from minigpt.generation.base_models import target_log_probabilities
 from minigpt.runs.records import number
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.targets import Opened
@@ -197,7 +198,7 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
         difference = max(difference, float(gap.max()))
         largest = max(largest, float(np.abs(ours).max()))
         same += int((ours.argmax(1) == theirs.argmax(1)).sum())
-        losses += [_loss(logits, window[1:]) for logits in (ours, theirs)]
+        losses -= [target_log_probabilities(each, window[1:]).sum() for each in (ours, theirs)]
     bits = [bits_per_byte(loss / tokens, tokens, material.bytes) for loss in losses]
     logits = {
         "largest_difference": number(difference),
@@ -211,13 +212,6 @@ def _logits(source: Opened, export: Opened, material: Material) -> dict[str, Any
     }
     over = {"tokens": tokens}
     return {"logits": over | logits, "bits_per_byte": over | scores}
-
-
-def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Returns the sum of the cross-entropies of float32[T, V] and int32[T], in nats."""
-    logits = logits.astype(np.float64)
-    logits -= logits.max(1, keepdims=True)
-    return float((np.log(np.exp(logits).sum(1)) - logits[np.arange(len(targets)), targets]).sum())
 
 
 def _greedy(source: Opened, export: Opened, material: Material) -> dict[str, Any]:

@@ -195,10 +195,8 @@ def is_portable(path: Path) -> bool:
     """Returns whether a path is a portable file, or a page that holds one: by its name or first bytes."""
     try:
         with path.open("rb") as file:
-            first = file.read(14).lower()
-            return path.suffix in (".gguf", ".html") or first.startswith(
-                (b"gguf", b"<!doctype html")
-            )
+            begins_so = file.read(14).lower().startswith((b"gguf", b"<!doctype html"))
+            return begins_so or path.suffix in (".gguf", ".html")
     except OSError:
         return False
 

@@ -12,12 +12,7 @@ from minigpt.config import TrainingConfig
 from minigpt.config.sampling import engine_problems
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import (
-    PORTABLE_FILE,
-    is_snapshot,
-    remove_later_snapshots,
-    snapshot_name,
-)
+from minigpt.runs.layout import PORTABLE_FILE, is_snapshot, remove_later_snapshots, snapshot_name
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -26,13 +26,14 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 STATE_FILE = "tokenizer.json"
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
 PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
+T = TypeVar("T")
 
 
 class Tokenizer(Vocabulary):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
-    A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `never_sampled_ids`, and the
-    abstract methods. `tokenizers.graph.graph_of` returns the same tokenizer in TensorFlow operations.
+    A subclass defines `kind`, the attributes `end_id` and `unknown_id`, and the abstract methods.
+    `tokenizers.graph.graph_of` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
@@ -99,7 +100,7 @@ class Tokenizer(Vocabulary):
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
         cut_texts = [list(cut(text, self.cut_after)) for text in checked(texts)]
-        groups = list(in_groups(chain.from_iterable(cut_texts)))
+        groups = list(in_groups(chain.from_iterable(cut_texts), GROUP_SIZE, len))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
         else:
@@ -244,15 +245,15 @@ def checked(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts, in order, into lists of about GROUP_SIZE characters."""
-    group, size = [], 0
-    for text in texts:
-        group.append(text)
-        size += len(text)
-        if size >= GROUP_SIZE:
+def in_groups(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Groups items, in order, into lists whose sizes sum up to about `limit`."""
+    group, total = list[T](), 0
+    for item in items:
+        group.append(item)
+        total += size(item)
+        if total >= limit:
             yield group
-            group, size = [], 0
+            group, total = [], 0
     if group:
         yield group
 

@@ -171,7 +171,6 @@ class BytePairTokenizer(Tokenizer):
     max_learn_bytes: ClassVar[int] = 16_000_000  # sentencepiece keeps the words in memory
     end_id = 1
     unknown_id = None
-    never_sampled_ids = (0,)
 
     def __init__(self, model: bytes, lowercase: bool) -> None:
         """Takes a model with the settings of `learn_model`; `lowercase`: before encoding."""

@@ -94,8 +94,6 @@ class SentencePieceTokenizer(FileTokenizer):
         self.end_id = len(pieces) if end < 0 else end
         super().__init__(data, pieces + [b""] * (end < 0))
         self.unknown_id = None if trainer.byte_fallback else self._processor.unk_id()
-        silent = (i for i, piece in enumerate(self.pieces) if not piece)
-        self.never_sampled_ids = tuple(i for i in silent if i != self.end_id)
         self.has_space = normalizer.add_dummy_prefix or normalizer.remove_extra_whitespaces
         # Except for U+2581, which sentencepiece does not distinguish from a space.
         self.lossless = not (normalizer.precompiled_charsmap or normalizer.remove_extra_whitespaces)

@@ -179,9 +179,6 @@ class GPT2Tokenizer(Tokenizer):
         ]
         # Normalization changes a text. The name of the end token gets lost too, but that ends a document.
         self.lossless = splitting == "gpt2"
-        self.never_sampled_ids = tuple(
-            i for i, piece in enumerate(pieces) if not piece and i != end_id
-        )
 
     @classmethod
     def from_files(

@@ -73,9 +73,6 @@ class HuggingFaceTokenizer(FileTokenizer):
                 self.has_space |= text.startswith(" ") and not decode([i]).startswith(" ")
                 pieces[i] = text.encode()
         super().__init__(data, pieces)
-        self.never_sampled_ids = tuple(
-            i for i, p in enumerate(pieces) if not p and i != self.end_id
-        )
         adds_space = '"add_prefix_space": true' in json.dumps(described["pre_tokenizer"])
         self.lossless = is_bytes and not described["normalizer"] and not adds_space
 

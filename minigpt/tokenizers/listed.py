@@ -42,7 +42,6 @@ class ListedTokenizer(FileTokenizer):
         every = self.names + [name for name in special if name not in places]
         super().__init__(data, [b"" if name in special else name.encode() for name in every])
         self.end_id, self.unknown_id = map(every.index, special)
-        self.never_sampled_ids = (self.unknown_id,)
         # A class variable of the other kinds.
         self.separator = b"" if are_characters else b" "  # type: ignore[misc]
         self.lossless = are_characters

@@ -8,6 +8,7 @@ text never changes where it is cut.
 import abc
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ _UTF_8 = codecs.getincrementaldecoder("utf-8")
 class Vocabulary(abc.ABC):
     """The tokens of a tokenizer, and how text is made of them.
 
-    A subclass defines `encode` and the attributes `end_id`, `unknown_id` and `never_sampled_ids`.
+    A subclass defines `encode` and the attributes `end_id` and `unknown_id`.
 
     Attributes:
       pieces: the bytes that each id adds to decoded text; b"" for special tokens.
@@ -29,7 +30,6 @@ class Vocabulary(abc.ABC):
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>", except by
         an imported tokenizer that finds the name of the token in a text.
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
-      never_sampled_ids: the ids that a sampler must never draw.
       padding_id: an id after the last token of a prompt of token ids, which is not part of the prompt.
       own_start_id: the id of the beginning-of-sentence token of a vocabulary for pairs. No text is encoded
         to it, and it is never drawn. None if there is none.
@@ -41,7 +41,6 @@ class Vocabulary(abc.ABC):
     separator: ClassVar[bytes] = b""
     end_id: int
     unknown_id: int | None
-    never_sampled_ids: tuple[int, ...]
     padding_id: int | None = None
     own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()
@@ -53,6 +52,11 @@ class Vocabulary(abc.ABC):
     @property
     def vocab_size(self) -> int:
         return len(self.pieces)
+
+    @cached_property
+    def never_sampled_ids(self) -> tuple[int, ...]:
+        """The ids that a sampler must never draw: those without a text, except the end token."""
+        return tuple(i for i, p in enumerate(self.pieces) if not p and i != self.end_id)
 
     def check_banned(self, ids: Sequence[int], name: str = "banned_tokens") -> None:
         """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.

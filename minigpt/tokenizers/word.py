@@ -29,7 +29,6 @@ class WordTokenizer(Tokenizer):
     separator: ClassVar[bytes] = b" "
     end_id = 2
     unknown_id = 1
-    never_sampled_ids = (0, 1)
 
     def __init__(self, words: Sequence[bytes], lowercase: bool) -> None:
         """

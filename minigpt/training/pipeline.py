@@ -212,10 +212,7 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
 
 
 def run_facts(
-    task: Task,
-    model: GPT | EncoderDecoder,
-    device: str,
-    bits: tuple[float, float] | None = None,
+    task: Task, model: GPT | EncoderDecoder, device: str, bits: tuple[float, float] | None = None
 ) -> Facts:
     """Returns the content of facts.json, which a run has before its first step."""
     uniform, unigram = task.baselines

@@ -46,6 +46,7 @@ def test_licenses_of_project_gutenberg_are_left_out(tmp_path, messages):
     assert read(write(tmp_path / "end.txt", "Ana sat.\n" * 50_000 + end)) == ["Ana sat.\n" * 50_000]
     assert read(write(tmp_path / "star.txt", NEW.replace("HILLS\r", "*HILLS*\r"))) == [KEPT]
     assert read(new, separator="\r\n\r\n") == ["CHAPTER I", "Ana sat."]
+    assert len(TextFiles([new], by_line=True).read()) == 2
     messages()
     assert len(TextFiles([new, old]).read()) == 2
     (line,) = messages()

@@ -118,7 +118,7 @@ def test_large_files_do_not_take_memory(tmp_path):
         table, tmp_path / "a.parquet", use_dictionary=False, compression="none"
     )
     del table, texts
-    file = rows.SourceFile(tmp_path / "a.parquet")
+    file = rows.File(tmp_path / "a.parquet")
     before = pyarrow.total_allocated_bytes()
     highest = 0
     for count, _ in enumerate(rows.open_texts(file, None)):

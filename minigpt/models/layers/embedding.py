@@ -48,9 +48,8 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         arguments.check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
-        arguments.split_settings(
-            {"dropout_rate": dropout_rate, "position": position}
-        )  # Checks them.
+        # Checks them.
+        arguments.split_settings({"dropout_rate": dropout_rate, "position": position})
         self.max_len = max_len
         self.vocab_size = vocab_size
         self.embed_dim = embed_dim

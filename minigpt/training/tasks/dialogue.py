@@ -27,8 +27,6 @@ class Dialogue(LanguageModeling):
 
     def prepare(self) -> None:
         config, training = self.config, self.config.training
-        banned = config.sampling.banned_tokens
-        self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         self.sequence_length = config.sequence_length
         self.train, self.val = map(self._packed, (self.corpus.train, self.corpus.val))
         check_dialogues_fill_batch(self.train, training.batch_size, source_name(config.data))

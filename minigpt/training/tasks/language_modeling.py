@@ -24,8 +24,6 @@ class LanguageModeling(Task):
 
     def prepare(self) -> None:
         training = self.config.training
-        banned = self.config.sampling.banned_tokens
-        self.corpus.tokenizer.check_banned(banned, "sampling.banned_tokens")
         length = self.sequence_length = self.config.sequence_length
         tokens, name = self.corpus.train.tokens, source_name(self.config.data)
         check_fills_batch(tokens, length, training.batch_size, name)

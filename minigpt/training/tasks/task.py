@@ -47,6 +47,7 @@ class Task(abc.ABC):
     def __init__(self, config: Config, corpus: Corpus) -> None:
         self.config = config
         self.corpus = corpus
+        corpus.tokenizer.check_banned(config.sampling.banned_tokens, "sampling.banned_tokens")
         self.prepare()
         self.config = resolved(self.config, self.batches_in_pass, recorded_path)
 

@@ -40,7 +40,7 @@ class Translation(Task):
             source_name(config.data),
         )
         self.batches_in_pass = self.buckets.batches_in_pass
-        self.tokens_per_batch = self.buckets.tokens_per_batch
+        self.tokens_per_batch = self.buckets.tokens_in_pass / self.batches_in_pass
 
     def batch(self, number: int) -> Batch:
         return self.buckets.training_batch(self.config.training.seed, number)
