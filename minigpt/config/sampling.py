@@ -257,6 +257,18 @@ def settings_of(values: Mapping[str, Any], kind: str | None = None) -> TextSetti
     return TextSettings(**plain)
 
 
+def own_settings(section: Any) -> dict[str, Any]:
+    """Returns how a run's `[sampling]` chooses tokens, without length and seed; {} if it is damaged."""
+    names = [row.name for row in SETTINGS if "gguf" in row.formats]
+    names = [name for name in names if name not in ("max_new_tokens", "seed")]
+    try:
+        own = {name: section[name] for name in names if name in section}
+        settings_of(own)
+    except (TypeError, UserError):
+        return {}
+    return own
+
+
 def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem]:
     """Returns a problem for each setting that the engine does not have and that would change a text.
 

@@ -8,9 +8,10 @@ import abc
 import random
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,13 @@ class ModelWithTokenizer(abc.ABC):
 
 
 class BaseTextModel(ModelWithTokenizer):
-    """A model that continues text; its subclasses compute the tokens."""
+    """A model that continues text; its subclasses compute the tokens.
+
+    Attributes:
+      defaults: the settings of the run, for those that a method is not given.
+    """
+
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     def generate(
         self,
@@ -116,8 +123,8 @@ class BaseTextModel(ModelWithTokenizer):
           seed: one for all prompts, or one per prompt. Without it, texts differ each time; a message of the
             logger has the seed that repeats them, and so does each sample.
           num_samples: samples per prompt; sample i uses seed + i.
-          **settings: other settings of `[sampling]`, such as temperature and top_k, with the defaults of
-            their table, `minigpt.config.sampling.SETTINGS` and docs/settings.md. Two more:
+          **settings: other settings of `[sampling]`, such as temperature and top_k: docs/settings.md. Those
+            that are not given are those of the run (`defaults`). Two more:
             logits_processor: a function of the ids of a text, int32[T], and of the logits of its next
               token, float32[V], which returns other logits; or a `LogitsProcessor`. See there.
             logit_bias: token id, or text of one token → number that is added to its logit.
@@ -272,7 +279,9 @@ class BaseTextModel(ModelWithTokenizer):
         if (sampling := given.pop("sampling", None)) is not None:
             settings = replace(sampling, max_new_tokens=max_new_tokens)
         else:
-            settings = settings_of({"max_new_tokens": max_new_tokens, **given}, "gpt")
+            settings = settings_of(
+                {**self.defaults, "max_new_tokens": max_new_tokens, **given}, "gpt"
+            )
         self.tokenizer.check_banned(settings.banned_tokens)
         self._check(settings)
         return settings, controls

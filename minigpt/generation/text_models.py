@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config.sampling import settings_of
+from minigpt.config.sampling import own_settings, settings_of
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
@@ -151,4 +151,6 @@ def load(run: Run | str | Path) -> TextModel | TranslationModel:
     model, tokenizer = source.load_model(), source.load_tokenizer()
     if isinstance(model, EncoderDecoder):
         return TranslationModel(model, tokenizer)
-    return TextModel(model, tokenizer)
+    opened = TextModel(model, tokenizer)
+    opened.defaults = own_settings(source.config.sampling.model_dump())
+    return opened

@@ -10,13 +10,13 @@ from minigpt.config import TrainingConfig
 from minigpt.runs.checkpoints import ClockState
 
 # Shares of the time limit or, if these are reached earlier, of the steps. The number of steps is planned
-# from the first one on, and may change once more, in either direction, from the second one on. Later it is
-# only shortened, and checked at these shares.
+# from the first one on, again from the second one on, and checked at the others.
 PLANNED_FROM, PLANNED_AGAIN = 0.05, 0.4
 CHECKED_AT = (0.5, 0.65, 0.8, 0.9)
 # Training that would end after LATEST of the limit is shortened; before the last check, only if it would
-# end after LATE. One that would end before EARLIEST is extended. Both then end at TARGET.
-LATE, LATEST, TARGET, EARLIEST = 1.05, 1.01, 0.99, 0.96
+# end after LATE. One that would end before EARLIEST is extended; at the first checks, only before EARLY,
+# and later not at all. All then end at TARGET.
+LATE, LATEST, TARGET, EARLIEST, EARLY = 1.05, 1.01, 0.99, 0.96, 0.9
 # What the end of the first epoch compiles, validation and samples, takes about so many times the first
 # step (1.9 was measured).
 FIRST_STEPS_TO_COMPILE = 2
@@ -222,11 +222,10 @@ class Clock:
         until = TARGET * limit - seconds - self._to_compile
         seconds_of_rest = self._seconds_of(end - step, per_batch)
         finish = seconds + self._to_compile + seconds_of_rest
-        may_extend = self._may_extend and at < CHECKED_AT[0] and end < self.limits.total_steps
+        may_extend = self._may_extend and at < CHECKED_AT[2] and end < self.limits.total_steps
         exactly = is_last or at < CHECKED_AT[0]
-        if finish > (LATEST if exactly else LATE) * limit or (
-            may_extend and finish < EARLIEST * limit
-        ):
+        latest, earliest = (LATEST, EARLIEST) if exactly else (LATE, EARLY)
+        if finish > latest * limit or (may_extend and finish < earliest * limit):
             more = int(max(0.0, until) * (end - step) / seconds_of_rest)
             end = min(self.limits.total_steps, step + more)
             # No epoch of a few steps at the end, if leaving it out costs at most 1/40 of the steps.

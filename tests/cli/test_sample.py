@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from minigpt import Run
+import minigpt
 from minigpt.generation.base_models import Sample, whole_sentences
 from minigpt.generation.text_models import load
 from tests.cli.running import called
@@ -56,6 +56,16 @@ def test_a_stream_prints_what_sample_prints(folder):
     assert streamed == called(*arguments, cwd=folder).stdout != ""
 
 
+def test_python_writes_the_text_of_the_command(run_from_base):
+    run = run_from_base
+    assert run.config.sampling.temperature == 0.7
+    options = ("--prompt", "Ana", "--seed", "3", "--max-new-tokens", "30")
+    done = called("sample", run.path, *options)
+    for opened in (minigpt.open_model(run), minigpt.load(run)):
+        assert done.stdout == f"Ana{opened.generate('Ana', 30, seed=3)[0]}\n"
+    assert opened.generate("Ana", 30, seed=3, temperature=2.0) != opened.generate("Ana", 30, seed=3)
+
+
 def test_without_a_seed_texts_differ_and_the_seed_is_said(folder):
     arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk", "--temperature=2")
     done = [called(*arguments, cwd=folder) for _ in range(2)]
@@ -94,7 +104,7 @@ def test_prompts_from_a_pipe(folder):
     done = called(*arguments, "--prompt", "Dirk", cwd=folder, input="not read")
     assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == ["Dirk"]
     # The first prompt of the run.
-    (prompt, *_) = Run(folder / "runs/book-1").config.sampling.prompts
+    (prompt, *_) = minigpt.Run(folder / "runs/book-1").config.sampling.prompts
     done = called(*arguments, cwd=folder, input="")
     assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [prompt]
 

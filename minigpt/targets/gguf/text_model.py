@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minigpt.config.sampling import TextSettings, engine_problems
+from minigpt.config.sampling import TextSettings, engine_problems, own_settings
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base_models import (
     BaseTextModel,
@@ -174,6 +174,11 @@ class PortableTextModel(PortableModel, BaseTextModel):
     Continuations are the same as those of `TextModel`, except where two tokens are almost equally probable.
     Several texts can be streamed at the same time; the engine reads a text again whenever it returns to it.
     """
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        super().__init__(engine, path)
+        with suppress(UserError):
+            self.defaults = own_settings(self.config.get("sampling"))
 
     def learn(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import TransformerConfig
+from minigpt.config.sampling import own_settings
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts, WeightsType
 from minigpt.tokenizers.base import Tokenizer
@@ -34,7 +35,8 @@ class SavedModel(Target):
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.saved_model.modules import build_text_module
 
-        build_text_module(source.model, source.tokenizer).save(path)
+        own = own_settings(source.run.config.sampling.model_dump())
+        build_text_module(source.model, source.tokenizer, own).save(path)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "saved_model.pb").is_file()

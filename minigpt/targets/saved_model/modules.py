@@ -1,6 +1,8 @@
 """The graphs of a SavedModel: text in, text out, in programs that do not have minigpt."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -98,8 +100,10 @@ class TextToText(TextModule):
 
     functions = (*TextModule.functions, "sample")
 
-    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: GPT, tokenizer: Tokenizer, own: Mapping[str, Any]) -> None:
         super().__init__(model, tokenizer)
+        defaults = SamplingConfig(**{name: own[name] for name in _SERVED if name in own})
+        self._defaults = [getattr(defaults, name, 0) for name in _SERVED[1:]]
         self.decoder = Decoder(model, tokenizer.end_id, tokenizer.never_sampled_ids)
 
     @_graph(*_SERVE)
@@ -114,9 +118,8 @@ class TextToText(TextModule):
 
     @_graph(_spec("prompt", tf.string, 1))
     def generate(self, prompt):  # type: ignore[no-untyped-def]
-        """Returns {"text": string[B]}: `serve` with the default settings of `[sampling]` and the seed 0."""
-        defaults = SamplingConfig()
-        return self.serve(prompt, *(getattr(defaults, name, 0) for name in _SERVED[1:]))
+        """Returns {"text": string[B]}: `serve` with the settings of the run and the seed 0."""
+        return self.serve(prompt, *self._defaults)
 
     @_graph(*_ALL)
     def sample(self, prompt, max_new_tokens, *others):  # type: ignore[no-untyped-def]
@@ -166,8 +169,8 @@ class ChatToText(TextToText):
 
     functions = (*TextToText.functions, "chat")
 
-    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
-        super().__init__(model, tokenizer)
+    def __init__(self, model: GPT, tokenizer: Tokenizer, own: Mapping[str, Any]) -> None:
+        super().__init__(model, tokenizer, own)
         assert tokenizer.chat is not None
         self._format = tokenizer.chat
 
@@ -247,9 +250,11 @@ class SourceToTarget(TextModule):
         return {"logits": self.model(inputs)}
 
 
-def build_text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:
-    """Returns the module whose methods are the signatures of a SavedModel."""
+def build_text_module(
+    model: GPT | EncoderDecoder, tokenizer: Tokenizer, own: Mapping[str, Any] = MappingProxyType({})
+) -> TextModule:
+    """Returns the module whose methods are the signatures of a SavedModel; `own` as `own_settings`."""
     with hide_tensorflow_log():
         if isinstance(model, EncoderDecoder):
             return SourceToTarget(model, tokenizer)
-        return (ChatToText if tokenizer.chat else TextToText)(model, tokenizer)
+        return (ChatToText if tokenizer.chat else TextToText)(model, tokenizer, own)
