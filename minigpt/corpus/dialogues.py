@@ -19,7 +19,7 @@ from minigpt.corpus.batches import shuffled
 from minigpt.corpus.chats import SPEAKERS, turns
 from minigpt.corpus.documents import PIECE_BYTES, Piece
 from minigpt.corpus.formats import FORMATS
-from minigpt.corpus.rows import DIALOGUE_COLUMNS, File, Row
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, QUESTIONS, File, Row
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, nearest
 from minigpt.storage.files import bundled
@@ -33,7 +33,7 @@ LossOn = Literal["answers", "all"]
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
-    "instruction and output"
+    "a question and an answer (instruction and output, question and answer, prompt and completion)"
 )
 # The names of the roles in ShareGPT's files.
 ROLE_NAMES = {"human": "user", "gpt": "assistant"}
@@ -123,14 +123,15 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
             texts = [turn.get(content) for turn in turns]
             turns = [{"role": n, "content": t} for n, t in zip(names, texts, strict=True)]
         return turns
-    if "instruction" not in row or "output" not in row:
+    pair = next((pair for pair in QUESTIONS if row.keys() >= {*pair}), None)
+    if not pair:
         raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
-    question = [str(row[name]) for name in ("instruction", "input") if row.get(name)]
+    question = [str(row[name]) for name in (pair[0], "input") if row.get(name)]
     system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
     return [
         *system,
         {"role": "user", "content": "\n\n".join(question)},
-        {"role": "assistant", "content": row["output"]},
+        {"role": "assistant", "content": row[pair[1]]},
     ]
 
 

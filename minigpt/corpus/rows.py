@@ -34,6 +34,9 @@ Row = dict[str, Any]
 TEXT_COLUMN = "text"
 # Columns of lists of messages, with the keys of their roles and texts; see `dialogues`.
 DIALOGUE_COLUMNS = {"messages": ("role", "content"), "conversations": ("from", "value")}
+# The columns of a question and of its answer.
+QUESTIONS = [("instruction", "output"), ("question", "answer")]
+QUESTIONS += [("prompt", "completion"), ("prompt", "response")]
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # Rows in which a column of texts is looked for.
@@ -89,7 +92,7 @@ def is_dialogue(row: Row) -> bool:
     """Returns whether a row is a conversation of a chat, or has messages, or a question and an answer."""
     lists = [row[name] for name in DIALOGUE_COLUMNS if isinstance(row.get(name), list)]
     keys = set[str]().union(*(turn for turns in lists for turn in turns if isinstance(turn, dict)))
-    has_shape = bool(keys & {"role", "value"}) or {"instruction", "output"} <= row.keys()
+    has_shape = bool(keys & {"role", "value"}) or any(row.keys() >= {*pair} for pair in QUESTIONS)
     return SPEAKERS in row or (has_shape and TEXT_COLUMN not in row)
 
 

@@ -88,8 +88,10 @@ class TextFiles:
             if is_folder := os.path.isdir(os.path.expanduser(path)):
                 self._folders[path] = found
             if not found:
-                kinds = f" has files of the kinds {', '.join(self.suffixes)}" if is_folder else ""
-                self.problems.append(f"{path or repr(path)}: no such file or folder{kinds}")
+                kinds = [kind for kind in self.suffixes if not kind.endswith(rows.COMPRESSIONS)]
+                problem = f"has no files of the kinds {', '.join(kinds)}"
+                problem = problem if is_folder else "no such file or folder"
+                self.problems.append(f"{path or repr(path)}: {problem}")
         # The beginning of a pipe could not be read for `no_dialogues`.
         self._files = {file: number for file, number in files.values() if file.is_file()}
         others = (file for file, _ in files.values() if file not in self._files)

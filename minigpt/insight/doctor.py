@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.config import TrainingConfig
+from minigpt.config.beginning import base_helps
 from minigpt.config.complete import size_for
 from minigpt.corpus.sources import DIVIDE
 from minigpt.insight.history import History
@@ -125,7 +126,10 @@ def below_ngram(history: History) -> Verdict | None:
         f"A 7-gram of {kind}, counted once on the training text and then frozen, predicts the held-out "
         f"text with {score:.3f} {unit}; the best state of the model has {own:.3f}."
     )
-    if source := history.config.training.init_from:
+    # Bits per byte of the model that training began from. If it knew the text, training for longer wins.
+    before = (history.val_loss_before or math.nan) / loss * bits
+    suits = share == 1.0 and base_helps(before, before, history.train_bytes)
+    if (source := history.config.training.init_from) and not suits:
         return Verdict(
             "below_ngram",
             f"{evidence} Training began from {Path(source).name}, which may not suit the text.",

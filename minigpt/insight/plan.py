@@ -78,7 +78,8 @@ def plan(
     training = task.config.training
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
     lines = summary(task, model, device, seconds) | {
-        "Memory": f"at least {memory / 1e6:,.0f} MB for weights, gradients, optimizer and a batch"
+        "Memory": f"at least {memory / 1e6:,.0f} MB for weights, gradients, optimizer and a batch, "
+        "and 1 to 2 GB for TensorFlow and what it compiles"
     }
     limit = 60 * training.max_minutes if training.max_minutes else None
     return Plan(

@@ -139,7 +139,7 @@ def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFil
         except UserError as error:
             problem = str(error).removeprefix(f"{path}: ") + advice
             raise UserError(ArgumentProblem(argument, str(model), problem)) from None
-    check_run(path, argument)
+    check_run(path, argument, any_model=True)
     return Run(path)
 
 

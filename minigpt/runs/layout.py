@@ -23,8 +23,11 @@ BASES = bundled("data/base")
 _CHECKSUM = b"minigpt.crc32" + (4).to_bytes(4, "little")
 
 
-def check_run(path: Path, argument: str = "run") -> None:
-    """Raises a `UserError`, which names the argument, if there is no run directory at `path`."""
+def check_run(path: Path, argument: str = "run", any_model: bool = False) -> None:
+    """Raises a `UserError`, which names the argument, if there is no run directory at `path`.
+
+    `any_model`: whether the argument can also be a portable file or the name of a base.
+    """
     problem = "contains no config.toml"
     try:
         if (path / "config.toml").is_file():
@@ -33,10 +36,9 @@ def check_run(path: Path, argument: str = "run") -> None:
             problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)
-    names = ", ".join(bases()) or "none is installed"
-    expected = "expected a run directory; `minigpt sample` takes a portable file (.gguf) or a base "
-    expected += f"({names}), too"
-    if argument == "training.init_from":
+    expected = "expected a run directory"
+    if any_model:
+        names = ", ".join(bases()) or "none is installed"
         expected = f"expected a base ({names}), a run directory or a portable file (.gguf)"
     raise UserError(ArgumentProblem(argument, path, f"{problem}; {expected}"))
 

@@ -15,7 +15,7 @@ import minigpt
 from minigpt.config.sampling import BY_NAME, TextSettings, engine_problems, settings_of
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current, model_path
+from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current, model_path
 
 if TYPE_CHECKING:
     from minigpt.generation.base_models import BaseTextModel, BaseTranslationModel
@@ -75,6 +75,7 @@ class ModelSource:
     @cached_property
     def run(self) -> "Run":
         """The run; a `UserError` if there is none."""
+        check_run(self.path, any_model=True)
         return minigpt.Run(self.path)
 
     @property

@@ -56,6 +56,8 @@ def test_shapes_that_people_have(row, expected):
         {"messages": [ASKED, ANSWERED]},
         {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
         {"instruction": "q", "input": "", "output": "a"},
+        {"ticket": 1, "question": "q", "answer": "a"},
+        {"prompt": "q", "completion": "a"},
     ],
 )
 def test_rows_of_dialogues_are_recognized(row, tmp_path, messages):

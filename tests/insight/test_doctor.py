@@ -246,6 +246,11 @@ def test_a_run_that_began_from_another_is_compared_with_one_from_nothing():
     (verdict,) = diagnose(history(saturating(1.6), settings=settings, analysis=analysis))
     assert verdict.id == "below_ngram"
     assert "began from base" in verdict.evidence and "--base none" in verdict.action
+    # One that knew the text and learned more of it goes on.
+    before = 2 * history(saturating(1.6)).best.val_loss
+    run = history(saturating(1.6), settings=settings, analysis=analysis, val_loss_before=before)
+    (verdict,) = diagnose(run)
+    assert verdict.id == "below_ngram" and "--resume" in verdict.action
 
 
 def test_a_run_that_is_no_better_than_its_base(tmp_path, tiny_run):
