@@ -113,6 +113,8 @@ def print_certificate(certificate: dict[str, Any]) -> None:
     logits, bits = certificate["logits"], certificate["bits_per_byte"]
     greedy, tokenizer = certificate["greedy"], certificate["tokenizer"]
     rows = {"Text": certificate["text"]}
+    if logits:
+        rows["Text"] = f"the first {logits['tokens']:,} tokens: {certificate['text']}"
     if logits and logits["largest_difference"] is None:
         rows["Logits"] = "are nan or infinite"
     elif logits:

@@ -99,7 +99,7 @@ def in_a_sentence(task: Task, model: GPT | EncoderDecoder, seconds: float) -> st
         time = f"at most {limit:g} minute{'s' * (limit != 1)}"
     return (
         f"About {weights} weights, a vocabulary of {tokenizer.vocab_size:,} {unit}, "
-        f"{rounded(passes)} pass{'es' * (passes != 1)}, {time}."
+        f"about {rounded(passes)} pass{'es' * (passes != 1)}, {time}."
     )
 
 

@@ -94,8 +94,10 @@ class Display:
 
     @property
     def _epoch_name(self) -> str:
-        """Returns "epoch 2/6": of those that the summary names; a time limit may end training before."""
-        return f"epoch {self.epoch}/{self.clock.config.epochs}"
+        """Returns "epoch 2/6", or "epoch 2" if the time limit will end training before the last one."""
+        clock = self.clock
+        is_shortened = clock.end < clock.limits.total_steps
+        return f"epoch {self.epoch}" + ("" if is_shortened else f"/{clock.config.epochs}")
 
     def show_scores(self, epoch: float, logs: dict[str, Any]) -> None:
         """Shows the scores after a validation; `epoch` is a fraction within an epoch, 0 before training."""

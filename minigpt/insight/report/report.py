@@ -57,7 +57,10 @@ def report_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         # An answer begins on a line of its own.
         samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
     return {
-        **_analysis_values(known, name),
+        # Runs are in this folder unless the user says otherwise. Other folders are not shown.
+        **_analysis_values(
+            known, f"runs/{name}" if run.path.absolute().parent.name == "runs" else name
+        ),
         "name": records.text(name, 300),
         "kind": config.model.kind if config else "gpt",
         **{name: recorded.get(name) for name in _SIZES},
