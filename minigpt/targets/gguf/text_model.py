@@ -198,10 +198,10 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
         Args:
           text: the text. Each step learns from windows of it at random places.
-          steps: updates of the weights, at least 1; None: as many as suit the length of the text: four
+          steps: updates of the weights, at least 1; None: as many as suit the length of the text: three
             passes over 20 KB, and twice as many steps for four times the length.
           learning_rate: of Adam (Kingma & Ba 2015; β₁ 0.9, β₂ 0.999, ε 1e-7) in the first step, from where
-            it falls linearly to 0; None: one that suits the size of the model, 4e-4 for 5 million weights.
+            it falls linearly to 0; None: one that suits the size of the model, 5e-4 for 5 million weights.
           batch_size: windows of a step, at least 1.
           length: tokens of a window, less than those of the text and at most max_len; None: 256, or as many
             as these allow.

@@ -45,13 +45,13 @@ EXPORT("close_learning") void close_learning(void)
 /* Measured with the base model: EXPERIMENTS.md. The larger a model, the smaller its rate. */
 static float usual_rate(void)
 {
-    return 4e-4f * square_root(5e6f / (float)learning.size);
+    return 5e-4f * square_root(5e6f / (float)learning.size);
 }
 
-/* Four passes over 5,600 tokens, about 20 KB; the steps grow as the root of the length. */
+/* Three passes over 5,600 tokens, about 20 KB; the steps grow as the root of the length. */
 static uint32_t usual_steps(void)
 {
-    return 1 + (uint32_t)(4 * square_root(5600.0f * (float)text_count) / (float)learning.count);
+    return 1 + (uint32_t)(3 * square_root(5600.0f * (float)text_count) / (float)learning.count);
 }
 
 static bool open_memory(uint32_t length, uint32_t batch)
