@@ -55,7 +55,7 @@ _EXPECTED = [
 ]
 # A base that needs fewer bits per byte knows the language of a text.
 _KNOWN = 3.0
-# Bytes of dialogues from which on answers fit their questions.
+# Bytes of dialogues below which answers were seen not to fit their questions.
 _FEW_DIALOGUES = 50_000
 
 
@@ -71,7 +71,7 @@ def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> 
     if is_dialogue:
         if size >= _FEW_DIALOGUES:
             return ""
-        expected = "answers that are in your text, and seldom fit the question"
+        expected = "answers in the manner of your text, which seldom fit the question"
     elif bits is not None:
         expected = (
             of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
