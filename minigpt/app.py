@@ -26,7 +26,7 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
-    text: str | Path | Sequence[str | Path] = (),
+    text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
     base: str | Path | None = None,
     resume_from: str | Path | None = None,

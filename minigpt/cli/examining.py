@@ -103,7 +103,7 @@ def memorized(
         passages = f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters"
         print_text(f"{found.in_words()} {found.tokens:,} tokens, {passages}, exactly the same.")
         under = f"The model has not memorized: the difference is below {100 * COPIED:.0f} points"
-        print_text(f"{TITLES['memorized'] if found.has_memorized else under}.")
+        print_text(f"{TITLES['memorized'] if found.has_memorized else under} (state: {state}).")
 
 
 @command.command({"run": "RUN", "output": "--output"})

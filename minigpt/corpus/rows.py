@@ -107,7 +107,8 @@ def members(file: File, suffixes: tuple[str, ...]) -> Iterator[File]:
         found = (name for name in sorted(names) if name.lower().endswith(suffixes))
         shown = [name for name in found if not any(map(HIDDEN.match, name.split("/")))]
         if not shown:
-            raise ValueError(f"has no files of the kinds {', '.join(suffixes)}")
+            kinds = ", ".join(kind for kind in suffixes if not kind.endswith(COMPRESSIONS))
+            raise UserError(f"{file.path}: has no files of the kinds {kinds}")
         for name, content in zip(shown, unpacked(zipped, shown), strict=True):
             # A name may contain line ends.
             yield File(Path(f"{file.path}/{ascii(name)[1:-1]}"), content)
@@ -121,7 +122,7 @@ def _refusal(path: Path, error: Exception, row: str = "") -> UserError:
         return error
     if isinstance(error, ModuleNotFoundError):
         extra = "documents" if error.name == "pypdf" else "data"
-        problem = f"{error.name} is not installed: {install_command(extra)}"
+        problem = f"{error.name} is not installed (extra {extra}): {install_command(extra)}"
         return UserError(f"{path.suffix.lower()}: {problem}")
     problem = (str(error) or type(error).__name__).splitlines()[0]
     return UserError(f"{path}: {row}not {format_of(path) or ZIP}: {problem}")
@@ -163,7 +164,9 @@ def open_texts(file: File, field: str | None) -> Iterator[bytes]:
     if field is None and not is_chat and is_dialogue(first[0]):
         raise UserError(f"{path}: has dialogues; should be read with data.source = 'dialogues'")
     column = TEXT_COLUMN if is_chat else _text_column(first, path, field)
-    if field is None and not is_chat:
+    if is_chat:
+        file.notes.append("a chat: each conversation is a document")
+    elif field is None:
         file.notes.append(f"the texts are those of the column {column!r}")
     # Other columns of these formats need not be read.
     is_columnar = format_of(path) in (".parquet", ".arrow")
@@ -294,6 +297,8 @@ def checked_blocks(file: File) -> Iterator[bytes]:
     source = _document(file) if format_of(path) in FORMATS else blocks(file)
     first = next(source, b"")
     first += next(source, b"") if len(first) == 1 else b""
+    if first.startswith(b"{\\rtf"):
+        raise UserError(f"{path}: is Rich Text; should be saved as .docx, .odt or .txt")
     if not first:
         raise UserError(f"{path}: has no text; should contain text")
     is_utf16 = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

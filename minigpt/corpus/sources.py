@@ -41,6 +41,8 @@ def cache_errors() -> Iterator[None]:
     """Turns an OSError of the cache folder into a `UserError`."""
     try:
         yield
+    except BrokenPipeError:  # Of standard output, not of the folder.
+        raise
     except OSError as error:
         name = error.filename or cache_folder()
         raise UserError(f"{name}: {error.strerror or error}") from error

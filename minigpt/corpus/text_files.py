@@ -196,6 +196,7 @@ class TextFiles:
             return
         kind, blocks = kind_of(rows.checked_blocks(file))
         if kind == "chat":
+            file.notes.append("a chat: each conversation is a document")
             chat = whatsapp(b"".join(blocks).decode())
             yield from (Piece(row[rows.TEXT_COLUMN].encode(), True) for row in chat)
             return

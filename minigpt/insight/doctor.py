@@ -256,7 +256,7 @@ def memorized(history: History) -> Verdict | None:
     measured = history.memorization
     if not measured or not measured.has_memorized:
         return None
-    return Verdict("memorized", measured.in_words(), _less_memory(history))
+    return Verdict("memorized", f"The last state: {measured.in_words()}", _less_memory(history))
 
 
 def _less_memory(history: History) -> str:
@@ -296,7 +296,7 @@ def suspicious_text(history: History) -> Verdict | None:
     found = history.analysis.text or []
     evidence = " ".join(finding.evidence for finding in found)
     action = "Remove this from the text, and train a new run."
-    if history.config.data.source == "files" and any(f.kind in REPETITION[:2] for f in found):
+    if hasattr(history.config.data, "duplicates") and any(f.kind in REPETITION[:2] for f in found):
         action = (
             f'Train a new run with data.duplicates = "drop"; copies in a document need {DIVIDE}.'
         )
@@ -308,12 +308,12 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
     diverging,
     not_learning,
     unlike,
+    suspicious_text,
     too_short,
     no_better,
     overfitted,
     memorized,
     too_small,
-    suspicious_text,
     below_ngram,
 )
 
@@ -336,13 +336,16 @@ def figures(history: History) -> list[str]:
     analysis, lines = history.analysis, list[str]()
     if history.epochs:
         best, last = history.best, history.last.val_loss
+        bits = f", {best.bits_per_byte:.3f} bits per byte" if best.bits_per_byte else ""
         lines.append(
             f"Loss: training {history.train_loss:.3f}, validation {last:.3f} nats per token; best "
-            f"{best.val_loss:.3f}, after epoch {best.epoch:,}."
+            f"{best.val_loss:.3f}{bits}, after epoch {best.epoch:,}."
         )
-    baselines = [(name, value) for name, value in vars(analysis.baselines).items() if value]
-    named = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in baselines)
-    lines.append(f"Baselines: {named or 'not measured'}.")
+    known = {name: value for name, value in vars(analysis.baselines).items() if value}
+    for unit, end in (("nats per token", ""), ("bits per byte", "_bits_per_byte")):
+        names = [name for name in known if name.endswith("_bits_per_byte") == bool(end)]
+        named = (f"{n.removesuffix(end).replace('_', ' ')} {known[n]:.3f}" for n in names)
+        lines.append(f"Baselines, {unit}: {', '.join(named) or 'not measured'}.")
     if measured := history.memorization:
         lines.append(measured.in_words())
     if bigram := (analysis.held_out or {}).get("bigram"):

@@ -43,7 +43,7 @@ def plan(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
-    text: str | Path | Sequence[str | Path] = (),
+    text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
     base: str | Path | None = None,
     overrides: Overrides = (),

@@ -135,11 +135,11 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     before = _learned(run) + (f"{_bleu(loop, scores)}\n" if scores else "")
     # The graphs of these tokenizers have no operations of tensorflow_text.
     is_plain = loop.task.corpus.tokenizer.kind in ("character", "word", "listed")
-    needs = "" if is_plain else " (after `import tensorflow_text`)"
+    needs = "" if is_plain else " (after import tensorflow_text)"
     checkpoints = checkpoint_paths(run.checkpoints_folder)
     models = [
         (run.portable_file, "model.gguf to send to others"),
-        (run.model_file, "model.keras for Keras (after `import minigpt`)"),
+        (run.model_file, "model.keras for Keras (after import minigpt)"),
         (run.saved_model_folder / "saved_model.pb", f"saved_model/ for TensorFlow{needs}"),
     ]
     # Those that could not be written are missing, or old.

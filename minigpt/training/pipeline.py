@@ -47,7 +47,7 @@ def train(
     config: Config | Mapping[str, Any] | str | Path | None = None,
     run: str | Path | None = None,
     *,
-    text: str | Path | Sequence[str | Path] = (),
+    text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
     base: str | Path | None = None,
     resume_from: str | Path | None = None,
@@ -66,7 +66,7 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    names_new_run = bool(text) or (config, run, base) != (None,) * 3
+    names_new_run = (config, run, base, text) != (None,) * 4
     _check_arguments(resume_from, callbacks, names_new_run)
     overrides = as_strings(overrides, minutes)
     strategy = strategy or Strategy()

@@ -53,7 +53,9 @@ def held_out_prompts(
         if len(found) >= count:
             break
     order = np.argsort(np.random.PCG64(seed).random_raw(len(found)), kind="stable")
-    starts = [""] if np.count_nonzero(ids == tokenizer.end_id) * max_len > len(ids) else []
+    # One document may be the end of a longer one.
+    documents = np.count_nonzero(ids == tokenizer.end_id)
+    starts = [""] if documents > 1 and documents * max_len > len(ids) else []
     return [*starts, *(found[place] for place in order)][:count] or [""]
 
 

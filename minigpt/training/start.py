@@ -142,7 +142,7 @@ def new_training(
     is_first: bool = True,
     is_alone: bool = True,
     base: str | Path | None = None,
-    text: str | Path | Sequence[str | Path] = (),
+    text: str | Path | Sequence[str | Path] | None = None,
 ) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
@@ -162,7 +162,9 @@ def new_training(
         )
     if not isinstance(name, str | None):
         raise TypeError(f"`name` must be a string. Received: {name!r}")
-    paths = [text] if isinstance(text, str | Path) else text
+    paths = [text] if isinstance(text, str | Path) else text or ()
+    if text is not None and not paths:
+        raise UserError(ArgumentProblem("text", text, "should have at least one path"))
     check_strings("text", paths)
     name = name or layout.run_name(config, paths)
     if isinstance(config, Config) and (overrides or base is not None or paths):

@@ -8,6 +8,7 @@ import sys
 
 from minigpt.runs.analysis import TITLES, Verdict
 from tests.cli.running import called, refused
+from tests.run_files import records
 
 
 def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
@@ -25,9 +26,14 @@ def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
     assert analysis["memorization"]["last"]["epoch"] == 2
     assert isinstance(analysis["text"], list) and analysis["baselines"]["ngram"] > 0
     # In words, what was measured is the end, whether anything was found or not.
-    *_, losses, bits, copied, _ = called("doctor", run).stdout.splitlines()
+    *_, losses, _, bits, copied, _ = called("doctor", run).stdout.splitlines()
+    known = analysis["baselines"]
     assert re.match(r"Loss: training [\d.]+, validation [\d.]+ nats per token; best", losses)
-    assert f"ngram bits per byte {analysis['baselines']['ngram_bits_per_byte']:.3f}" in bits
+    assert (
+        f"{min(line['val_bits_per_byte'] for line in records(tiny_run.metrics_file)):.3f} bits per byte"
+        in losses
+    )
+    assert bits.startswith(f"Baselines, bits per byte: ngram {known['ngram_bits_per_byte']:.3f}, ")
     assert f"{analysis['memorization']['last']['held_out_share']:.1%}" in copied
 
 

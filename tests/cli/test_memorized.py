@@ -34,7 +34,8 @@ def test_the_word_is_that_of_the_doctor(share, is_memorized, monkeypatch, capsys
     monkeypatch.setattr(minigpt, "measure_memorization", lambda *_, **__: found)
     monkeypatch.setattr(minigpt, "Run", lambda path: path)
     examining.memorized(run="run", as_json=False)
-    assert (f"{TITLES['memorized']}." in capsys.readouterr().out) == is_memorized
+    said = f"{TITLES['memorized']} (state: best).\n"
+    assert (said in capsys.readouterr().out) == is_memorized
 
 
 def test_what_cannot_be_measured_is_one_line(folder, tmp_path):

@@ -230,7 +230,10 @@ def test_a_pdf_names_the_package_that_it_needs(tmp_path, monkeypatch):
     path = write(tmp_path / "a.pdf", pdf("text"))
     monkeypatch.setitem(sys.modules, "pypdf", None)
     monkeypatch.setattr(rows, "install_command", lambda extra: f"pip install {extra}")
-    with pytest.raises(UserError, match=r"^\.pdf: pypdf is not installed: pip install documents$"):
+    with pytest.raises(
+        UserError,
+        match=r"^\.pdf: pypdf is not installed \(extra documents\): pip install documents$",
+    ):
         read(path)
 
 

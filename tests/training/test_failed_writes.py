@@ -82,7 +82,7 @@ def test_no_extra_of_a_run_ends_its_training(tiny_file, tmp_path, monkeypatch):
         "epoch-2",
     ]
     (done,) = [line for line in lines if line.startswith("Done: ")]
-    kept = "model.keras for Keras (after `import minigpt`)"
+    kept = "model.keras for Keras (after import minigpt)"
     assert done.endswith(f"The best model is in {run.path}: {kept}.")
     assert not [line for line in lines if line.startswith("Doctor: ")]
     # The file that `sample` would write cannot be written either.

@@ -35,7 +35,7 @@ def test_what_to_do_next(source, advice, since_best, expected, monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "after"),
-    [("byte_pair", " (after `import tensorflow_text`)"), ("character", ""), ("word", "")],
+    [("byte_pair", " (after import tensorflow_text)"), ("character", ""), ("word", "")],
 )
 def test_what_each_file_needs(kind, after, tiny_run, monkeypatch):
     monkeypatch.setattr(messages, "is_newer", lambda *_: True)
@@ -46,5 +46,5 @@ def test_what_each_file_needs(kind, after, tiny_run, monkeypatch):
         task=SimpleNamespace(corpus=SimpleNamespace(tokenizer=tokenizer)),
     )
     said = messages.finished(loop, {}, 2.0)
-    assert "model.keras for Keras (after `import minigpt`)" in said
+    assert "model.keras for Keras (after import minigpt)" in said
     assert f"saved_model/ for TensorFlow{after}. " in said
