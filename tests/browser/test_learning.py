@@ -14,6 +14,12 @@ pytestmark = pytest.mark.browser
 OPTIONS = {"steps": 6, "learningRate": 0.01, "batchSize": 2, "length": 9, "seed": 4}
 ARGUMENTS = {"steps": 6, "learning_rate": 0.01, "batch_size": 2, "length": 9, "seed": 4}
 
+# Saves the page with the button. Returns the name of the file.
+SAVED_NAME = """() => new Promise((done) => {
+  HTMLAnchorElement.prototype.click = function () { done(this.download); };
+  document.getElementById("save-page").click();
+})"""
+
 
 def not_in_the_page(tab) -> list[str]:
     """The requests of other things than the page, its worker and its icon."""
@@ -76,9 +82,15 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
     assert violations(tab, axe) == []
     assert tab.messages == not_in_the_page(tab) == []
+    # A saved page has learned, and does not ask to be saved.
+    asks = "Save this page to keep them. "
+    assert asks in note
     page = open_page(saved_page(tab, tmp_path / "saved.html"))
     wait_until_ready(page)
-    assert page.text("#learned-note") == note
+    assert page.text("#learned-note") == note.replace(asks, "")
+    assert page.evaluate("() => document.getElementById('save-page').hidden")
+    name = tab.evaluate(SAVED_NAME)
+    assert name == "tiny-learned.html" and tab.text("#learned-note") == page.text("#learned-note")
 
 
 def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):

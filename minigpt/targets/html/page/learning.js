@@ -38,6 +38,7 @@ class LearningView {
     byId("save-page").addEventListener("click", () => this.save("html"));
     byId("save-file").addEventListener("click", () => this.save("gguf"));
     client.onLearned = () => this.describe();
+    this.keptSteps = client.learnedSteps; // those in a file: this page, or the one that was saved last
     this.describe();
   }
 
@@ -130,10 +131,11 @@ class LearningView {
 
   // Says that the weights are no longer those of the export.
   describe() {
-    const steps = this.client.learnedSteps;
-    for (const name of ["learned-note", "save-page", "save-file"]) byId(name).hidden = steps === 0;
+    const steps = this.client.learnedSteps, isKept = steps === this.keptSteps;
+    for (const name of ["learned-note", "save-file"]) byId(name).hidden = steps === 0;
+    if (!isKept) byId("save-page").hidden = false;
     byId("learned-note").textContent =
-      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. Save this page to keep them. ` +
+      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. ${isKept ? "" : "Save this page to keep them. "}` +
       `The scores and samples below are those of before${this.facts.snapshots.length > 1 ? "; the last state below “Training” is the model as it is now" : ""}.`;
   }
 
@@ -141,8 +143,10 @@ class LearningView {
   async save(ending) {
     clearError();
     try {
-      const name = `${this.facts.title || "model"}.${ending}`;
+      const name = `${this.facts.title || "model"}-learned.${ending}`;
       make("a", { href: await this.client.saveUrl(ending === "gguf"), download: name }).click();
+      this.keptSteps = this.client.learnedSteps;
+      this.describe();
       this.status.say("Saved");
     } catch (error) {
       showError(error);
