@@ -79,11 +79,11 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     after = write(tab, "Ana", seed=4)
     assert after != before and sample == after.split("hill")[0]
     note = tab.text("#learned-note")
-    assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
+    assert note.startswith("The model has learned since the export, by 40 steps.")
     assert violations(tab, axe) == []
     assert tab.messages == not_in_the_page(tab) == []
     # A saved page has learned, and does not ask to be saved.
-    asks = "Save this page to keep them. "
+    asks = "Save this page to keep the weights. "
     assert asks in note
     page = open_page(saved_page(tab, tmp_path / "saved.html"))
     wait_until_ready(page)
@@ -137,6 +137,18 @@ def test_the_page_of_a_run_that_began_from_a_base(open_page, run_from_base, tmp_
     saved = minigpt.load_portable(saved_page(tab, tmp_path / "saved.html"))
     assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
     assert tab.messages == not_in_the_page(tab) == []
+
+
+def test_an_empty_text_and_a_short_one(tab):
+    """No learning begins without a text, and a short one is called short before."""
+    tab.open_parts()
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    assert tab.text("#learn-status") == "Paste a text first."
+    assert tab.evaluate("() => document.activeElement.id") == "learn-text"
+    set_value(tab, "learn-text", "Please write like me.")
+    assert tab.text("#learn-status") == "A short text: the model will repeat it."
+    set_value(tab, "learn-text", "Please write like me. " * 100)
+    assert tab.text("#learn-status") == tab.text("#alert") == ""
 
 
 def test_learning_can_be_stopped(tab, gpt):

@@ -17,6 +17,9 @@ function beginningOf(text) {
   return (paragraphs[paragraphs.length >> 1] ?? text).trim().split(/\s+/, MOST).join(" ");
 }
 
+// What is said of a text before it is learned.
+const textNote = ({ length }) => (length > 0 && length < 2000 ? "A short text: the model will repeat it." : "");
+
 const LEARNING_BUTTONS = ["learn-start", "save-page", "save-file"];
 
 class LearningView {
@@ -34,6 +37,7 @@ class LearningView {
       event.preventDefault();
       if (!this.job) this.learn();
     });
+    byId("learn-text").addEventListener("input", ({ target }) => this.job || this.status.say(textNote(target.value)));
     byId("learn-stop").addEventListener("click", () => this.job?.stop());
     byId("save-page").addEventListener("click", () => this.save("html"));
     byId("save-file").addEventListener("click", () => this.save("gguf"));
@@ -58,7 +62,7 @@ class LearningView {
   // Marks the field that an error is about. Returns the error with the label of the field for its name.
   marked(error) {
     const [name, ...rest] = error.message.split(": "), field = this.fields.find(({ setting }) => setting.option === name);
-    if (name === "text") byId("learn-text").focus();
+    if (name === "text") return new Error("Paste a longer text.");
     if (!field) return error;
     byId("learn-settings").open = true;
     field.input.setAttribute("aria-invalid", "true");
@@ -71,6 +75,11 @@ class LearningView {
     for (const { input } of this.fields) input.removeAttribute("aria-invalid");
     try {
       const text = byId("learn-text").value, speedometer = new Speedometer();
+      if (text.trim().length < 2) {
+        byId("learn-text").focus();
+        this.status.say("Paste a text first.");
+        return;
+      }
       /* Without a prompt, a model that has learned little writes as the base does. */
       if (this.facts.is_base) byId("prompt").value = beginningOf(text);
       const { prompt, settings } = this.request();
@@ -84,7 +93,7 @@ class LearningView {
           this.show(part, prompt, speedometer);
         },
       }));
-      this.status.say("Learning…");
+      this.status.say(`Learning… ${textNote(text)}`);
       const { losses, sample } = await this.job.done;
       if (sample !== null) byId("learn-sample").textContent = sample;
       const [first, last] = [losses[0], losses.at(-1)].map((loss) => loss.toFixed(2));
@@ -135,7 +144,7 @@ class LearningView {
     for (const name of ["learned-note", "save-file"]) byId(name).hidden = steps === 0;
     if (!isKept) byId("save-page").hidden = false;
     byId("learned-note").textContent =
-      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. ${isKept ? "" : "Save this page to keep them. "}` +
+      `The model has learned since the export, by ${formatCount(steps, "step")}. ${isKept ? "" : "Save this page to keep the weights. "}` +
       `The scores and samples below are those of before${this.facts.snapshots.length > 1 ? "; the last state below “Training” is the model as it is now" : ""}.`;
   }
 
