@@ -97,20 +97,25 @@ def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
     """A text is pasted first. The model then writes on from words of it, and the file has its weights."""
     base, model = gpt.page.with_suffix(".gguf"), gpt.portable()
     monkeypatch.setattr(file_page, "bases", lambda: {"english": base})
-    file_page.write_file_page(base, tmp_path / "english.html")
-    tab = open_page(tmp_path / "english.html")
+    file = tmp_path / "english.html"
+    file_page.write_file_page(base, file)
+    content = file.read_text(encoding="utf-8")
+    file.write_text(content.replace('["Ana sat"]', '["", "Ana sat"]'), encoding="utf-8")
+    tab = open_page(file)
     sections = (
         "() => Array.from(document.querySelectorAll('main > section:not([hidden])'), (s) => s.id)"
     )
     assert tab.evaluate(sections)[:2] == ["learning", "write"]
     wait_until_ready(tab)
+    values = "() => ['prompt', 'temperature'].map((id) => document.getElementById(id).value)"
+    assert tab.evaluate(values) == ["Ana sat", "0.7"]
     text = tiny_text(60).replace(". ", ".\n")
     text = f"{text}\nLeo and Mia went down to the river in the morning.\n{text}"
     learn(tab, text)
     tab.wait_for(
         f"() => ({WRITTEN})() && document.getElementById('text').textContent.startsWith('Leo')"
     )
-    assert tab.evaluate("() => document.getElementById('prompt').value") == "Leo and Mia went down"
+    assert tab.evaluate(values) == ["Leo and Mia went down", "0.7"]
     assert violations(tab, axe) == []
     losses = model.learn(text)
     assert tab.text("#learn-progress").startswith(f"Step {len(losses)} of {len(losses)}: ")

@@ -11,6 +11,12 @@ function putLearningFirst() {
     "a minute, in this page: nothing is sent. Then it writes, below.";
 }
 
+// A base is sampled as `minigpt train` samples a text of the user: SAMPLES in minigpt/config/complete.py. It begins with a prompt.
+function sampleAsTraining(sampling) {
+  sampling.temperature = 0.7;
+  sampling.prompts = sampling.prompts?.filter(Boolean);
+}
+
 // The first words of a paragraph in the middle of a text.
 function beginningOf(text) {
   const MOST = 5, paragraphs = text.split("\n").filter((line) => line.length > 40);

@@ -2,6 +2,7 @@
 
 function runPage() {
   const facts = readFacts();
+  if (facts.is_base) sampleAsTraining(facts.sampling);
   const client = new Client(facts);
   installApi(client, facts);
   const start = () => openPage(client, facts);
