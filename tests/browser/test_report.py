@@ -37,6 +37,14 @@ def test_the_first_screen(reports, open_page):
     tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
 
 
+@pytest.mark.parametrize("width", [390, 640])
+def test_all_sections_are_listed(width, reports, open_page):
+    """A narrow window, or a zoom of 200%: no link is outside it."""
+    tab = open_page(reports["usual"], width=width)
+    right = "() => Array.from(document.querySelectorAll('#nav a'), (e) => e.getBoundingClientRect().right)"
+    assert max(tab.evaluate(right)) <= width
+
+
 def test_a_run_that_began_from_a_base(open_page, tmp_path):
     """The overview says what the base knew and what was learned; the curve begins there."""
     run = started_from_a_base(write_records(tmp_path / "run", analysis={}), loss=4.0)
