@@ -75,7 +75,7 @@ function showAbout(box, facts) {
     ...memorizationParts(facts),
   );
   const more = [...copiedParts(facts), ...samplesParts(facts)];
-  if (more.length) box.append(make("details", { class: "part" }, make("summary", {}, "More"), ...more));
+  if (more.length) box.append(make("details", { class: "part" }, make("summary", {}, "Samples"), ...more));
 }
 
 function part(title, ...contents) {
@@ -152,7 +152,7 @@ function trainingOf(facts) {
 function trainingPart(facts) {
   const series = lossSeries(facts);
   if (!series.lines.length)
-    return part("Training", make("p", { class: "note" }, "This file contains no record of training."));
+    return part("Loss", make("p", { class: "note" }, "This file contains no record of training."));
   const plot = make("div", { class: "plot" });
   watchWidth(plot, (width) => plot.replaceChildren(lossChart(series, width)));
   const note =
@@ -160,7 +160,7 @@ function trainingPart(facts) {
       ? "Loss in nats per token; lower is better."
       : "Loss in bits per byte; lower is better. The training loss, uniform guessing and token frequencies use the bytes per token of the validation text.";
   const scale = isLogarithmic(series) ? " The vertical scale is logarithmic." : "";
-  return part("Training", make("p", { class: "note" }, note + scale), plot, chartKey(series));
+  return part("Loss", make("p", { class: "note" }, note + scale), plot, chartKey(series));
 }
 
 // What of the samples is in the training text; nothing if it was not measured.
