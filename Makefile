@@ -58,7 +58,7 @@ page: setup
 # Not --quiet: warnings would not be counted. The variable turns off a notice about later versions of MkDocs.
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(or $(OUTPUT),site)
-	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
+	@echo "To read it: $(BIN)/python -m http.server --directory $(or $(OUTPUT),site), then open http://localhost:8000"
 
 # Chess needs an extra.
 gallery: $(VENV)/.dev

@@ -25,6 +25,9 @@ from minigpt.targets.html.file_page import write_file_page
 ROOT = Path(__file__).resolve().parents[1]
 # The page of the base model, which learns from a text that is pasted.
 TRY_IT = "try-it.html"
+# The last link of its navigation, and the link to the site. A saved page has it, too, and hides it.
+ABOUT = '<li><a href="#about">About</a></li>'
+BACK = '<li class="of-site"><a href="index.html">Documentation</a></li>'
 # Files outside docs/ that are pages of the site.
 OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 # The target of a link or picture in Markdown. Others have a scheme, or are sections of the same page.
@@ -105,7 +108,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, TRY_IT)
         write_file_page(model_path("english"), page)
-        files.append(File.generated(config, TRY_IT, content=page.read_text(encoding="utf-8")))
+        content = page.read_text(encoding="utf-8").replace(ABOUT, ABOUT + BACK, 1)
+        files.append(File.generated(config, TRY_IT, content=content))
     return files
 
 

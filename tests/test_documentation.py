@@ -284,11 +284,12 @@ def test_the_site(tmp_path):
         assert not re.findall(r'<link[^>]*rel="(?:stylesheet|icon|preconnect)"[^>]*"https?:', page)
         # The theme asks the repository's host for its number of stars.
         assert 'data-md-component="source"' not in page
-        # The links of the first begin at the address of the site; the page of the base has none.
+        # The links of the first begin at the address of the site; the page of the base has one to the site.
         if path.name in ("404.html", "try-it.html"):
             continue
         targets = re.findall(r' (?:href|src|srcset)="([^"#:?]+)["#]', page)
         assert targets and not [name for name in targets if not (path.parent / name).exists()]
+    assert '<a href="index.html">Documentation</a>' in pages[site / "try-it.html"]
     assert 'href="contributing.html#after-an-addition"' in pages[site / "adding-to-the-model.html"]
     (address,) = re.findall('^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
     assert f'{address}/blob/main/examples/keras_tutorial.py"' in pages[site / "python-api.html"]

@@ -14,6 +14,12 @@ pytestmark = pytest.mark.browser
 OPTIONS = {"steps": 6, "learningRate": 0.01, "batchSize": 2, "length": 9, "seed": 4}
 ARGUMENTS = {"steps": 6, "learning_rate": 0.01, "batch_size": 2, "length": 9, "seed": 4}
 
+# Saves the page with the button. Returns the name of the file.
+SAVED_NAME = """() => new Promise((done) => {
+  HTMLAnchorElement.prototype.click = function () { done(this.download); };
+  document.getElementById("save-page").click();
+})"""
+
 
 def not_in_the_page(tab) -> list[str]:
     """The requests of other things than the page, its worker and its icon."""
@@ -73,32 +79,43 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     after = write(tab, "Ana", seed=4)
     assert after != before and sample == after.split("hill")[0]
     note = tab.text("#learned-note")
-    assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
+    assert note.startswith("The model has learned since the export, by 40 steps.")
     assert violations(tab, axe) == []
     assert tab.messages == not_in_the_page(tab) == []
+    # A saved page has learned, and does not ask to be saved.
+    asks = "Save this page to keep the weights. "
+    assert asks in note
     page = open_page(saved_page(tab, tmp_path / "saved.html"))
     wait_until_ready(page)
-    assert page.text("#learned-note") == note
+    assert page.text("#learned-note") == note.replace(asks, "")
+    assert page.evaluate("() => document.getElementById('save-page').hidden")
+    name = tab.evaluate(SAVED_NAME)
+    assert name == "tiny-learned.html" and tab.text("#learned-note") == page.text("#learned-note")
 
 
 def test_the_page_of_a_base(open_page, gpt, axe, tmp_path, monkeypatch):
     """A text is pasted first. The model then writes on from words of it, and the file has its weights."""
     base, model = gpt.page.with_suffix(".gguf"), gpt.portable()
     monkeypatch.setattr(file_page, "bases", lambda: {"english": base})
-    file_page.write_file_page(base, tmp_path / "english.html")
-    tab = open_page(tmp_path / "english.html")
+    file = tmp_path / "english.html"
+    file_page.write_file_page(base, file)
+    content = file.read_text(encoding="utf-8")
+    file.write_text(content.replace('["Ana sat"]', '["", "Ana sat"]'), encoding="utf-8")
+    tab = open_page(file)
     sections = (
         "() => Array.from(document.querySelectorAll('main > section:not([hidden])'), (s) => s.id)"
     )
     assert tab.evaluate(sections)[:2] == ["learning", "write"]
     wait_until_ready(tab)
+    values = "() => ['prompt', 'temperature'].map((id) => document.getElementById(id).value)"
+    assert tab.evaluate(values) == ["Ana sat", "0.7"]
     text = tiny_text(60).replace(". ", ".\n")
     text = f"{text}\nLeo and Mia went down to the river in the morning.\n{text}"
     learn(tab, text)
     tab.wait_for(
         f"() => ({WRITTEN})() && document.getElementById('text').textContent.startsWith('Leo')"
     )
-    assert tab.evaluate("() => document.getElementById('prompt').value") == "Leo and Mia went down"
+    assert tab.evaluate(values) == ["Leo and Mia went down", "0.7"]
     assert violations(tab, axe) == []
     losses = model.learn(text)
     assert tab.text("#learn-progress").startswith(f"Step {len(losses)} of {len(losses)}: ")
@@ -125,6 +142,18 @@ def test_the_page_of_a_run_that_began_from_a_base(open_page, run_from_base, tmp_
     saved = minigpt.load_portable(saved_page(tab, tmp_path / "saved.html"))
     assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
     assert tab.messages == not_in_the_page(tab) == []
+
+
+def test_an_empty_text_and_a_short_one(tab):
+    """No learning begins without a text, and a short one is called short before."""
+    tab.open_parts()
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    assert tab.text("#learn-status") == "Paste a text first."
+    assert tab.evaluate("() => document.activeElement.id") == "learn-text"
+    set_value(tab, "learn-text", "Please write like me.")
+    assert tab.text("#learn-status") == "A short text: the model will repeat it."
+    set_value(tab, "learn-text", "Please write like me. " * 100)
+    assert tab.text("#learn-status") == tab.text("#alert") == ""
 
 
 def test_learning_can_be_stopped(tab, gpt):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
 from minigpt.targets.html import file_page
 from minigpt.targets.html.model_page import write_page as write_page_with
@@ -70,6 +71,18 @@ def test_the_page_says_what_the_base_knew(open_page, gpt, tmp_path):
     assert shown["Training"] == f"{began}, 40 steps, epoch 2, the best of 2, 4 min 27 s"
     chart = tab.evaluate("() => document.querySelector('#about-body .chart').ariaLabel")
     assert "Validation loss: 1.50 at step 0, 1.25 at step 40." in chart
+    assert chart.endswith("Token frequencies: 2.45. 7-grams of tokens: 1.75.")
+
+
+def test_the_chart_of_one_epoch(open_page, gpt, tmp_path):
+    """The training loss of the steps: one epoch has no line."""
+    run = write_run(tmp_path / "book", gpt.built, epochs=1)
+    # The mean loss so far: the second step has 2.
+    means = [{"step": 1, "batches": 1, "mean_loss": 4}, {"step": 2, "batches": 2, "mean_loss": 3}]
+    append_lines(run.steps_file, [{"epoch": 1, **mean} for mean in means])
+    tab = open_page(write_page(run))
+    chart = tab.wait_for("() => document.querySelector('#about-body .chart')?.ariaLabel")
+    assert "Training loss: 2.00 at step 1, 1.00 at step 2. Validation" in chart
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from tests.browser.reports import RESUMED, drawn, report_of, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     loss_after,
+    memorization_of,
     started_from_a_base,
     write_records,
 )
@@ -37,6 +38,14 @@ def test_the_first_screen(reports, open_page):
     tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
 
 
+@pytest.mark.parametrize("width", [390, 640])
+def test_all_sections_are_listed(width, reports, open_page):
+    """A narrow window, or a zoom of 200%: no link is outside it."""
+    tab = open_page(reports["usual"], width=width)
+    right = "() => Array.from(document.querySelectorAll('#nav a'), (e) => e.getBoundingClientRect().right)"
+    assert max(tab.evaluate(right)) <= width
+
+
 def test_a_run_that_began_from_a_base(open_page, tmp_path):
     """The overview says what the base knew and what was learned; the curve begins there."""
     run = started_from_a_base(write_records(tmp_path / "run", analysis={}), loss=4.0)
@@ -53,6 +62,15 @@ def test_a_run_that_began_from_a_base(open_page, tmp_path):
     tab = drawn(open_page(report_of(run)))
     assert tab.text("#overview .lead").endswith("on this text; no state after it is better.")
     assert tab.text("#figures .figure-note").startswith("before training; ")
+
+
+def test_memorization_of_a_state_is_shown_once(reports, open_page, tmp_path):
+    """The last state of the usual report is its best one."""
+    headings = "#memorization h3"
+    assert texts_of(drawn(open_page(reports["usual"])), headings) == ["Best model"]
+    measured = {"best": memorization_of(2), "last": memorization_of(4)}
+    run = write_records(tmp_path / "run", analysis={"memorization": measured})
+    assert texts_of(drawn(open_page(report_of(run))), headings) == ["Best model", "Last state"]
 
 
 OPEN = """() => Array.from(document.querySelectorAll("main > section"))

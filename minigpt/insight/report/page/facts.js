@@ -16,7 +16,9 @@ function factList(entries) {
 const STATE_NAMES = { best: "Best model", last: "Last state" };
 
 function memorizationSection(run) {
-  const states = Object.entries(run.memorization);
+  const { best } = run.memorization;
+  // Once, if the last state is the best one.
+  const states = Object.entries(run.memorization).filter(([, measured]) => measured === best || measured.step === null || measured.step !== best?.step);
   if (!states.length) return null;
   return section(
     "memorization",

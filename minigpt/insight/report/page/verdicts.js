@@ -119,7 +119,7 @@ function timeOf(run) {
 function tokensOf(run) {
   const step = lastOf(run, "step");
   if (step === null || !run.tokens_per_step) return [null];
-  const tokens = step * run.tokens_per_step;
+  const tokens = Math.round(step * run.tokens_per_step);
   const passes = run.train_tokens ? `${(tokens / run.train_tokens).toFixed(2)} × the training text` : null;
   return [formatMillions(tokens), passes];
 }

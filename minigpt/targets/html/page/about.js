@@ -49,12 +49,19 @@ function factsLine(facts) {
   return `${name ? `Trained on ${name}. ` : ""}${does} Nothing is sent anywhere.`;
 }
 
-// The score on held-out text, and the best score that needs no neural network.
-function scoreLine({ chat, val_loss, val_bits_per_byte, baselines }) {
-  if (val_bits_per_byte == null) return null;
+// The best one of them, {name, value: in bits per byte}; undefined if none was measured.
+function bestBaseline({ baselines }) {
   const named = Object.entries(BASELINE_NAMES).map(([key, name]) => ({ name, value: baselines?.[key] }));
+  const known = named.filter(({ value }) => Number.isFinite(value) && value > 0);
+  return known.sort((one, other) => one.value - other.value)[0];
+}
+
+// The score on held-out text, and the best score that needs no neural network.
+function scoreLine(facts) {
+  const { chat, val_loss, val_bits_per_byte, baselines } = facts;
+  if (val_bits_per_byte == null) return null;
   const unigram = { name: "token frequencies", value: (baselines?.unigram * val_bits_per_byte) / val_loss };
-  const known = [...named, unigram].filter(({ value }) => Number.isFinite(value) && value > 0);
+  const known = [bestBaseline(facts), unigram].filter((baseline) => baseline?.value > 0);
   const [best] = known.sort((one, other) => one.value - other.value);
   const compared = best ? `; the best baseline, ${best.name}, has ${best.value.toFixed(3)}` : "";
   return `${val_bits_per_byte.toFixed(3)} bits per byte on held-out ${chat ? "dialogues" : "text"}${compared}`;
@@ -68,7 +75,7 @@ function showAbout(box, facts) {
     ...memorizationParts(facts),
   );
   const more = [...copiedParts(facts), ...samplesParts(facts)];
-  if (more.length) box.append(make("details", { class: "part" }, make("summary", {}, "More"), ...more));
+  if (more.length) box.append(make("details", { class: "part" }, make("summary", {}, "Samples"), ...more));
 }
 
 function part(title, ...contents) {
@@ -145,15 +152,15 @@ function trainingOf(facts) {
 function trainingPart(facts) {
   const series = lossSeries(facts);
   if (!series.lines.length)
-    return part("Training", make("p", { class: "note" }, "This file contains no record of training."));
+    return part("Loss", make("p", { class: "note" }, "This file contains no record of training."));
   const plot = make("div", { class: "plot" });
   watchWidth(plot, (width) => plot.replaceChildren(lossChart(series, width)));
   const note =
     series.unit.factor === 1
       ? "Loss in nats per token; lower is better."
-      : "Loss in bits per byte; lower is better. The training loss and the baselines use the bytes per token of the validation text.";
+      : "Loss in bits per byte; lower is better. The training loss, uniform guessing and token frequencies use the bytes per token of the validation text.";
   const scale = isLogarithmic(series) ? " The vertical scale is logarithmic." : "";
-  return part("Training", make("p", { class: "note" }, note + scale), plot, chartKey(series));
+  return part("Loss", make("p", { class: "note" }, note + scale), plot, chartKey(series));
 }
 
 // What of the samples is in the training text; nothing if it was not measured.

@@ -12,8 +12,8 @@ function lossUnit(metrics) {
 }
 
 // What the chart shows: {unit, lines: [{name, points: [{step, value}]}], baselines: [{name, value}]}.
-function lossSeries({ metrics, baselines }) {
-  const unit = lossUnit(metrics);
+function lossSeries(facts) {
+  const { metrics, baselines, curve } = facts, unit = lossUnit(metrics);
   const line = (name, key) => ({
     name,
     key,
@@ -21,7 +21,10 @@ function lossSeries({ metrics, baselines }) {
       .filter((record) => Number.isFinite(record[key]) && record.step != null)
       .map((record) => ({ step: record.step, value: record[key] * unit.factor })),
   });
-  const lines = [line("Training", "train_loss"), line("Validation", "val_loss")].filter(({ points }) => points.length);
+  const training = line("Training", "train_loss");
+  // One epoch is a point; its steps are a line.
+  if (training.points.length === 1 && curve.length > 1) training.points = curve.map(({ step, loss }) => ({ step, value: loss * unit.factor }));
+  const lines = [training, line("Validation", "val_loss")].filter(({ points }) => points.length);
   const levels = baselines
     ? [
         { name: "Uniform guessing", loss: baselines.uniform },
@@ -30,7 +33,8 @@ function lossSeries({ metrics, baselines }) {
         .filter(({ loss }) => Number.isFinite(loss))
         .map(({ name, loss }) => ({ name, value: loss * unit.factor }))
     : [];
-  return { unit, lines, baselines: levels };
+  const best = unit.factor !== 1 && bestBaseline(facts);
+  return { unit, lines, baselines: best ? [...levels, best] : levels };
 }
 
 function seriesValues({ lines, baselines }) {
@@ -84,11 +88,11 @@ function lossChart(series, width) {
     chart.append(text(CHART_HEIGHT - bottom + 18, formatInteger(tick), { x: x(tick), "text-anchor": anchor }));
   }
   chart.append(text(CHART_HEIGHT - 4, "Training step", { x: (left + width - right) / 2, "text-anchor": "middle" }));
+  for (const line of series.lines) chart.append(chartLine(line, x, y));
   for (const { name, value } of series.baselines) {
-    const label = text(y(value) - 6, `${name} ${value.toFixed(2)}`, { class: "chart-label", x: left + 6 });
+    const label = text(y(value) - 6, `${name} ${value.toFixed(2)}`, { class: "chart-label", x: width - right, "text-anchor": "end" });
     chart.append(level(value, "baseline"), label);
   }
-  for (const line of series.lines) chart.append(chartLine(line, x, y));
   return chart;
 }
 
@@ -127,7 +131,7 @@ function chartKey(series) {
 
 // The training loss by step, on logarithmic scales, with a point for each state of training in the page.
 function snapshotCurve(box, { curve, snapshots }, width, current) {
-  const height = 180, left = 44, bottom = 34, top = 10;
+  const height = 198, left = 44, bottom = 34, top = 28;
   const labels = snapshots.map(({ step }) => formatInteger(step));
   const right = 8 + 4 * labels.at(-1).length; // half of the last label
   const losses = curve.map(({ loss }) => loss);
@@ -147,6 +151,7 @@ function snapshotCurve(box, { curve, snapshots }, width, current) {
   for (const loss of [losses[0], losses.at(-1)]) {
     chart.append(makeSvg("text", { x: left - 10, y: y(loss) + 4, "text-anchor": "end" }, loss.toFixed(2)));
   }
+  chart.append(makeSvg("text", { x: 2, y: 12 }, "Training loss in nats per token"));
   let free = Infinity; // where the label before may end: the last one is always there
   for (const [at, label] of [...labels.entries()].reverse()) {
     const middle = x(snapshots[at].step), half = 4 + 4 * label.length;

@@ -11,11 +11,20 @@ function putLearningFirst() {
     "a minute, in this page: nothing is sent. Then it writes, below.";
 }
 
+// A base is sampled as `minigpt train` samples a text of the user: SAMPLES in minigpt/config/complete.py. It begins with a prompt.
+function sampleAsTraining(sampling) {
+  sampling.temperature = 0.7;
+  sampling.prompts = sampling.prompts?.filter(Boolean);
+}
+
 // The first words of a paragraph in the middle of a text.
 function beginningOf(text) {
   const MOST = 5, paragraphs = text.split("\n").filter((line) => line.length > 40);
   return (paragraphs[paragraphs.length >> 1] ?? text).trim().split(/\s+/, MOST).join(" ");
 }
+
+// What is said of a text before it is learned.
+const textNote = ({ length }) => (length > 0 && length < 2000 ? "A short text: the model will repeat it." : "");
 
 const LEARNING_BUTTONS = ["learn-start", "save-page", "save-file"];
 
@@ -34,10 +43,12 @@ class LearningView {
       event.preventDefault();
       if (!this.job) this.learn();
     });
+    byId("learn-text").addEventListener("input", ({ target }) => this.job || this.status.say(textNote(target.value)));
     byId("learn-stop").addEventListener("click", () => this.job?.stop());
     byId("save-page").addEventListener("click", () => this.save("html"));
     byId("save-file").addEventListener("click", () => this.save("gguf"));
     client.onLearned = () => this.describe();
+    this.keptSteps = client.learnedSteps; // those in a file: this page, or the one that was saved last
     this.describe();
   }
 
@@ -57,7 +68,7 @@ class LearningView {
   // Marks the field that an error is about. Returns the error with the label of the field for its name.
   marked(error) {
     const [name, ...rest] = error.message.split(": "), field = this.fields.find(({ setting }) => setting.option === name);
-    if (name === "text") byId("learn-text").focus();
+    if (name === "text") return new Error("Paste a longer text.");
     if (!field) return error;
     byId("learn-settings").open = true;
     field.input.setAttribute("aria-invalid", "true");
@@ -70,6 +81,11 @@ class LearningView {
     for (const { input } of this.fields) input.removeAttribute("aria-invalid");
     try {
       const text = byId("learn-text").value, speedometer = new Speedometer();
+      if (text.trim().length < 2) {
+        byId("learn-text").focus();
+        this.status.say("Paste a text first.");
+        return;
+      }
       /* Without a prompt, a model that has learned little writes as the base does. */
       if (this.facts.is_base) byId("prompt").value = beginningOf(text);
       const { prompt, settings } = this.request();
@@ -83,7 +99,7 @@ class LearningView {
           this.show(part, prompt, speedometer);
         },
       }));
-      this.status.say("Learning…");
+      this.status.say(`Learning… ${textNote(text)}`);
       const { losses, sample } = await this.job.done;
       if (sample !== null) byId("learn-sample").textContent = sample;
       const [first, last] = [losses[0], losses.at(-1)].map((loss) => loss.toFixed(2));
@@ -130,10 +146,11 @@ class LearningView {
 
   // Says that the weights are no longer those of the export.
   describe() {
-    const steps = this.client.learnedSteps;
-    for (const name of ["learned-note", "save-page", "save-file"]) byId(name).hidden = steps === 0;
+    const steps = this.client.learnedSteps, isKept = steps === this.keptSteps;
+    for (const name of ["learned-note", "save-file"]) byId(name).hidden = steps === 0;
+    if (!isKept) byId("save-page").hidden = false;
     byId("learned-note").textContent =
-      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. Save this page to keep them. ` +
+      `The model has learned since the export, by ${formatCount(steps, "step")}. ${isKept ? "" : "Save this page to keep the weights. "}` +
       `The scores and samples below are those of before${this.facts.snapshots.length > 1 ? "; the last state below “Training” is the model as it is now" : ""}.`;
   }
 
@@ -141,8 +158,10 @@ class LearningView {
   async save(ending) {
     clearError();
     try {
-      const name = `${this.facts.title || "model"}.${ending}`;
+      const name = `${this.facts.title || "model"}-learned.${ending}`;
       make("a", { href: await this.client.saveUrl(ending === "gguf"), download: name }).click();
+      this.keptSteps = this.client.learnedSteps;
+      this.describe();
       this.status.say("Saved");
     } catch (error) {
       showError(error);

@@ -2,6 +2,7 @@
 
 function runPage() {
   const facts = readFacts();
+  if (facts.is_base) sampleAsTraining(facts.sampling);
   const client = new Client(facts);
   installApi(client, facts);
   const start = () => openPage(client, facts);
@@ -12,6 +13,7 @@ function runPage() {
 async function openPage(client, facts) {
   byId("opening").textContent = openingOf(facts);
   byId("facts-line").textContent = factsLine(facts);
+  for (const link of document.querySelectorAll(".of-site")) link.hidden = location.protocol === "file:";
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
   const Desk = facts.kind === "encoder_decoder" ? Translator : facts.chat ? Dialogue : Writer;
   const desk = new Desk(client, facts);

@@ -1,6 +1,6 @@
 // The form of the sampling settings.
 
-// The settings that come first. The others are under "More".
+// The settings that come first. The others are under "More settings".
 const FIRST_SETTINGS = ["temperature", "top_k", "top_p", "max_new_tokens", "seed"];
 
 // The largest temperature of the slider; its field takes larger ones.
