@@ -55,6 +55,10 @@ the-portable-file the-page the-server the-exported-model
 """
 
 
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def test_former_sections_of_the_guide_lead_to_their_pages():
     text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
     found = re.findall(r'<a id="([\w-]+)"></a>\[.*?\]\(([\w-]+\.md)(?:#([\w-]+))?\)', text)
