@@ -56,7 +56,7 @@ _EXPECTED = [
 # A base that needs fewer bits per byte knows the language of a text.
 _KNOWN = 3.0
 # Bytes of dialogues below which answers were seen not to fit their questions.
-_FEW_DIALOGUES = 50_000
+_FEW_DIALOGUES = 10_000
 
 
 def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> str:

@@ -31,6 +31,8 @@ HELD_OUT = 200_000
 # Speed of training, in weights times tokens per second, on the machine on which the choices were measured:
 # two cores with AVX-512.
 REFERENCE_SPEED = 22e9
+# The least bits per byte for the recipe of dialogues: who speaks is new to a base that knows the words.
+DIALOGUE_BITS = 3.0
 # Parts of every model for a text, unless the user wants only standard ones.
 ADDITIONS = {"value_residual": True, "convolution": 4}
 SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
@@ -326,7 +328,10 @@ class _Choice:
         vocab_size = tokenizer.vocab_size or 50_257
         weights = 12 * model.num_layers * model.embed_dim**2 + vocab_size * model.embed_dim
         tokens = self.training_share * _tokens(self.text, tokenizer.kind, vocab_size)
-        training, dropout_rate, trained = settings_for(weights, tokens, model.max_len, self.bits)
+        bits = self.bits
+        if bits and self.config.data.source == "dialogues":
+            bits = max(bits, DIALOGUE_BITS)
+        training, dropout_rate, trained = settings_for(weights, tokens, model.max_len, bits)
         length = self.setting("training.sequence_length", training["sequence_length"])
         batch_size = self.setting("training.batch_size", training["batch_size"])
         if length is not None:
@@ -335,7 +340,11 @@ class _Choice:
         tokens_per_step = batch_size * (length or model.max_len)
         in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights
         steps = min(trained, in_time) / tokens_per_step
-        epochs = self.setting("training.epochs", 10 if steps >= 40 else 5)
+        # Reading a token costs a third of learning it. Validations take a fifth of the time at most.
+        held_out = self.val_fraction * _tokens(self.text, tokenizer.kind, vocab_size)
+        validations = int(0.6 * 60 * self.minutes * self.speed / max(1, weights * held_out))
+        epochs = min(10 if steps >= 40 else 5, max(1, validations))
+        epochs = self.setting("training.epochs", epochs)
         per_epoch = max(1, round(steps / epochs))
         per_epoch = self.setting("training.steps_per_epoch", per_epoch)
         return {

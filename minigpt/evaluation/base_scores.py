@@ -18,7 +18,8 @@ from minigpt.evaluation.baselines import ngram_loss
 from minigpt.generation.base_models import target_log_probabilities
 from minigpt.runs.base_file import BaseFile
 
-# The base reads at most so many pieces of a text, of so many bytes. The n-gram is counted on the others.
+# The base reads at most so many pieces of a text, of so many bytes, or more that are shorter. The n-gram is
+# counted on the others.
 _PIECES, _PIECE_BYTES = 16, 1000
 _MOST_READ = 250_000
 # The settings of the models that `_logits` computes.
@@ -40,7 +41,9 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
     pieces = _pieces(text)
     if model.model_dump() | _COMPUTED != model.model_dump() or not tokenizer.lossless:
         return None
-    count = min(_PIECES, len(pieces) // 4)
+    count = min(
+        _PIECES * _PIECE_BYTES * len(pieces) // max(1, sum(map(len, pieces))), len(pieces) // 4
+    )
     if not count:
         return None
     chosen = set(np.linspace(0, len(pieces) - 1, count).astype(int).tolist())

@@ -327,7 +327,9 @@ def diagnose(history: History) -> list[Verdict]:
     if "diverging" in [each.id for each in found]:
         # How the loss falls has another cause then.
         found = [each for each in found if each.id not in ("too_short", "below_ngram", "too_small")]
-    first = next((each for each in found if each.action), None)
+    # To train a run from nothing speaks against training this one for longer.
+    by_weight = sorted(found, key=lambda each: "--base none" not in each.action)
+    first = next((each for each in by_weight if each.action), None)
     return [each if each is first else replace(each, action="") for each in found]
 
 

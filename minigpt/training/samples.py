@@ -54,8 +54,8 @@ def held_out_prompts(
             break
     order = np.argsort(np.random.PCG64(seed).random_raw(len(found)), kind="stable")
     # One document may be the end of a longer one.
-    documents = np.count_nonzero(ids == tokenizer.end_id)
-    starts = [""] if documents > 1 and documents * max_len > len(ids) else []
+    fit = len(texts) > 1 and len(texts) * max_len > len(ids[:_TOKENS_READ])
+    starts = [""] if fit else []
     return [*starts, *(found[place] for place in order)][:count] or [""]
 
 

@@ -1,5 +1,6 @@
 """The start of training: a new run, or the newest checkpoint of an earlier one."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -212,9 +213,11 @@ def complete_settings(
     """
     text, size, speed, gpus, line, bits = None, None, REFERENCE_SPEED, 0, "", None
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
+    others: dict[str | None, Any] = {}
     if is_auto:
-        name = next(iter(layout.bases()), None)
-        source: Run | BaseFile | None = run_or_file(name, "training.init_from") if name else None
+        others = {name: run_or_file(name, "training.init_from") for name in layout.bases()}
+        name = next(iter(others), None)
+        source: Run | BaseFile | None = others[name] if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
             source, line = None, f"Starts from nothing: {reason}."
         config = config.with_training(init_from=name if source else None)
@@ -239,15 +242,23 @@ def complete_settings(
     elif is_open:
         text = text or read_text(data)
         size = text.size
+        if not is_auto or not source:
+            others = {name: source}
+        found = {n: _bits_before_training(each, text) for n, each in others.items()}
+        name, bits = min(found.items(), key=lambda pair: pair[1] or (math.inf,))
+        if is_auto and source:
+            source, config = others[name], config.with_training(init_from=name)
         shown = f'the base "{name}"' if name in layout.bases() else name
-        bits = _bits_before_training(source, text)
         if bits is None and is_auto and source:
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
         elif bits:
             before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
             before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
-            line += ", and training lowers the first." if bits[0] > bits[1] else "."
+            if not base_helps(*bits, 0):
+                line += "; training from nothing is expected to be better."
+            else:
+                line += ", and training lowers the first." if bits[0] > bits[1] else "."
             if is_auto and not base_helps(*bits, size.bytes):
                 source, line = None, f"Starts from nothing: {shown} {before}."
                 config = config.with_training(init_from=None)

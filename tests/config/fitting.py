@@ -5,12 +5,16 @@ from minigpt.config.complete import TextSize, complete
 
 
 def chosen_for(
-    size: int, *overrides: str, characters: int | None = None, source: Config | None = None
+    size: int,
+    *overrides: str,
+    characters: int | None = None,
+    source: Config | None = None,
+    bits: float | None = None,
 ) -> Config:
     """Settings for a text that is not written; every character is a byte if their number is not given."""
     config = load_config(None, overrides, text=["book.txt"])
     text = TextSize(size, size if characters is None else characters, 80)
-    return complete(config, text, source=source).config
+    return complete(config, text, source=source, bits=bits).config
 
 
 def steps_of(config: Config) -> int:

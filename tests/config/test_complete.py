@@ -207,5 +207,15 @@ def test_what_is_chosen_for_fine_tuning_depends_on_the_size_of_the_model():
     assert chosen.training.learning_rate > training.learning_rate
     # About 3 bytes a token.
     assert 3 < steps_of(chosen) * chosen.training.batch_size * 256 / (0.9 * 400_000 / 3) < 8
+    # Validations do not take most of a short time.
+    hurried = ["training.init_from=a", "training.max_minutes=0.5"]
+    assert chosen_for(4_000_000, *hurried, source=small).training.epochs < chosen.training.epochs
+    # The markers of a dialogue are new to a model that knows its words.
+    dialogues = ["training.init_from=a", "data.source=dialogues"]
+    steps = [
+        steps_of(chosen_for(400_000, *given, source=small, bits=0.5))
+        for given in (dialogues, ["training.init_from=a"])
+    ]
+    assert steps[0] > 2 * steps[1]
     one = chosen_for(50_000, "training.init_from=a", "training.epochs=1", source=small)
     assert one.training.warmup_steps >= 1

@@ -246,6 +246,9 @@ def test_a_run_that_began_from_another_is_compared_with_one_from_nothing():
     (verdict,) = diagnose(history(saturating(1.6), settings=settings, analysis=analysis))
     assert verdict.id == "below_ngram"
     assert "began from base" in verdict.evidence and "--base none" in verdict.action
+    # It is the advice even if the loss is falling.
+    steep = diagnose(history(lambda x: 8 - 5 * x, settings=settings, analysis=analysis))
+    assert ["--base none" in each.action for each in steep if each.action] == [True]
     # One that knew the text and learned more of it goes on.
     before = 2 * history(saturating(1.6)).best.val_loss
     run = history(saturating(1.6), settings=settings, analysis=analysis, val_loss_before=before)

@@ -121,7 +121,7 @@ def test_unset_prompts_are_beginnings_of_the_held_out_text(tmp_path):
     assert begun[0] == "" and lines[0].startswith(begun[1]) and len(begun) == 2
     assert "" not in held_out_prompts(ids, tokenizer, 0, max_len=len(ids) // 5 - 1)
     # The end of a document that was divided.
-    assert "" not in held_out_prompts(ids[-(len(ids) // 5) :], tokenizer, 0, max_len=len(ids))
+    assert "" not in held_out_prompts(ids[-(len(ids) // 5) - 1 :], tokenizer, 0, max_len=len(ids))
     samples = records(run.samples_file)
     assert [sample["prompt"] for sample in samples] == prompts
     # The engine continues them, with the weights of the only epoch.
