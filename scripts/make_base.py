@@ -80,6 +80,10 @@ def write_texts(works: Path, folder: Path | None, output: Path) -> list[Path]:
     for paragraphs in documentation(folder, rng):
         train.extend(documents(paragraphs, rng))
     train.extend(own_texts())
+    if not held_out:
+        raise SystemExit(
+            f"{works}: has no text to measure on, a .txt that begins with one of {', '.join(HELD_OUT)}"
+        )
     rng.shuffle(train)
     output.mkdir(parents=True, exist_ok=True)
     files = [output / "train.jsonl", output / "held_out.jsonl"]
