@@ -17,10 +17,12 @@ import pytest
 import minigpt
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
+from minigpt.runs.layout import bases
 from minigpt.runs.records import append_lines
 from minigpt.runs.run import open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.html import model_page
+from minigpt.targets.html.file_page import write_file_page
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.models import GPT_SHAPES, build
 
@@ -287,3 +289,11 @@ def test_what_is_known_of_dialogues(tmp_path):
     assert facts["samples"][0]["prompt"] == "Where is Ana?"
     plain = Page(write_page(write_run(tmp_path / "plain", build(GPT_SHAPES["modern"])))).facts
     assert plain["chat"] is False
+
+
+def test_the_base_and_its_page_are_small(tmp_path):
+    for base in bases().values():
+        write_file_page(base, tmp_path / f"{base.stem}.html")
+        assert base.stat().st_size <= 6_000_000
+        assert (tmp_path / f"{base.stem}.html").stat().st_size <= 12_000_000
+    assert "english" in bases()
