@@ -102,20 +102,19 @@ class Completed:
         return [*self.beginning.splitlines(), *chosen]
 
 
-def settings_to_choose(config: Config, source: Config | None = None) -> set[str]:
+def settings_to_choose(config: Config) -> set[str]:
     """Returns the settings that should be chosen for the text because the user has not set them.
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
 
     Args:
       config: the settings of the user.
-      source: those of the run that `training.init_from` names.
     Returns:
       Names such as "training.epochs".
     """
     if config.data.source == "stories":
         return set()
-    return _names(_Choice(config, TextSize(0, 0), source=source).unset_settings())
+    return _names(_Choice(config, TextSize(0, 0)).unset_settings())
 
 
 def complete(
