@@ -39,9 +39,7 @@ def chat(
     sampling = source.settings(given)
     settings = {"max_new_tokens": given.get("max_new_tokens"), "sampling": sampling}
     interactive = is_interactive() and not as_json
-    if interactive:
-        print_message(f"Loading {run} ...")
-    model = command.model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose, interactive)
     dialogue = _Dialogue(model, system, settings)
     if model.tokenizer.chat is None:
         model.chat("")  # Raises a `UserError`.

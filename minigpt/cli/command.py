@@ -139,8 +139,10 @@ def model_source(path: Path, needed: str) -> ModelSource:
     return source
 
 
-def model_of(source: ModelSource, settings: TextSettings, verbose: bool) -> Any:
-    """Opens the model of a run or a file; with `verbose`, prints what runs it."""
+def model_of(source: ModelSource, settings: TextSettings, verbose: bool, interactive: bool) -> Any:
+    """Opens a model; if `interactive`, says so before; with `verbose`, prints what runs it."""
+    if interactive:
+        print_message(f"Loading {source.path} ...")
     model, reason = source.open(settings), source.reason
     if verbose:
         print_message(f"Running on TensorFlow: {reason}." if reason else "Running on the engine.")

@@ -17,18 +17,6 @@ from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 from minigpt.runs.analysis import COPIED, TITLES
 from minigpt.runs.run import Run
 
-StateOption = Annotated[
-    str,
-    typer.Option(
-        "--state",
-        metavar="STATE",
-        help="best: the model that is exported; last: after the last step.",
-    ),
-]
-TokensOption = Annotated[
-    int, typer.Option("--tokens", metavar="N", min=1, help="Number of tokens to sample.")
-]
-
 
 @command.command({"run": "RUN", "text": "--text", "stride": "--stride"})
 def evaluate(
@@ -91,8 +79,15 @@ def doctor(
 @command.command({"run": "RUN", "state": "--state"})
 def memorized(
     run: command.RunArgument,
-    state: StateOption = "best",
-    tokens: TokensOption = 12_800,
+    state: Annotated[
+        str,
+        typer.Option(
+            metavar="STATE", help="best: the model that is exported; last: after the last step."
+        ),
+    ] = "best",
+    tokens: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of tokens to sample.")
+    ] = 12_800,
     as_json: command.JsonOption = False,
 ) -> None:
     """Measure how much of a model's samples is copied verbatim from its training text."""

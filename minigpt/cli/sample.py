@@ -53,9 +53,7 @@ def sample(
     interactive = not prompt and terminal.is_interactive()
     own = next(iter(sampling.prompts), "")
     prompts = prompt or ([] if interactive else _piped_prompts(own))
-    if interactive:
-        terminal.print_message(f"Loading {run} ...")
-    model = command.model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose, interactive)
     settings = {
         "max_new_tokens": sampling.max_new_tokens,
         "sampling": sampling,

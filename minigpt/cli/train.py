@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -87,13 +88,7 @@ def train(
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if resume:
-            given: dict[str, object] = {
-                "--config": config,
-                "--text": text,
-                "--run": run,
-                "--base": base,
-                "--me": me,
-            }
+            given = {"--config": config, "--text": text, "--run": run, "--base": base, "--me": me}
             with naming_options(RESUMED_RUN | OVERRIDES | options):
                 _resume(resume, given, changes)
             return
@@ -136,7 +131,7 @@ def new_settings(
     return settings
 
 
-def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
+def _resume(run: Path, new_run_options: Mapping[str, object], overrides: list[str]) -> None:
     problems = [
         f"{option}: is only for a new run; --resume {run} has its own"
         for option, value in new_run_options.items()

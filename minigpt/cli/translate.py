@@ -37,9 +37,7 @@ def translate(
     sources = list(text or [])
     if file or not (text or interactive):
         sources += terminal.input_lines(file)
-    if interactive:
-        terminal.print_message(f"Loading {run} ...")
-    model = command.model_of(source, sampling, verbose)
+    model = command.model_of(source, sampling, verbose, interactive)
 
     def translate_all(texts: list[str]) -> None:
         for number, text in enumerate(texts, start=1):

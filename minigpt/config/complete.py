@@ -104,20 +104,19 @@ class Completed:
         return [*self.beginning.splitlines(), *chosen]
 
 
-def settings_to_choose(config: Config, source: Config | None = None) -> set[str]:
+def settings_to_choose(config: Config) -> set[str]:
     """Returns the settings that should be chosen for the text because the user has not set them.
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
 
     Args:
       config: the settings of the user.
-      source: those of the run that `training.init_from` names.
     Returns:
       Names such as "training.epochs".
     """
     if config.data.source == "stories":
         return set()
-    return _names(_Choice(config, TextSize(0, 0), source=source).unset_settings())
+    return _names(_Choice(config, TextSize(0, 0)).unset_settings())
 
 
 def complete(
@@ -161,8 +160,13 @@ def complete(
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
         kind = "base" if config.training.init_from in bases() else "run"
         origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
-    elif config.training.init_from is None:
-        _check_trains_all_positions(config)
+    length, max_len = config.sequence_length, config.model.max_len
+    has_table = config.model.position == "learned" and config.data.source != "pairs"
+    if config.training.init_from is None and has_table and length < max_len:
+        raise UserError(
+            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
+            "model.position = 'learned' and without training.init_from, later positions are never trained"
+        )
     return Completed(config, origins)
 
 
@@ -189,16 +193,6 @@ def resolved(config: Config, batches_in_pass: int, recorded: Callable[[str], str
 
 def _names(sections: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {f"{section}.{key}" for section, settings in sections.items() for key in settings}
-
-
-def _check_trains_all_positions(config: Config) -> None:
-    """Raises a `UserError` if the table of learned positions is longer than the training sequences."""
-    length, max_len = config.sequence_length, config.model.max_len
-    if config.model.position == "learned" and config.data.source != "pairs" and length < max_len:
-        raise UserError(
-            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
-            "model.position = 'learned' and without training.init_from, later positions are never trained"
-        )
 
 
 class _Choice:

@@ -97,9 +97,14 @@ def load_new_config(
     Without a source, it is the default configuration, unless there is a text or a run to start from. A text
     alone is learned from the base of the package if it helps.
     """
-    overrides = with_base(overrides, base)
+    overrides = as_strings(overrides)
     is_given = any(override.startswith("training.init_from") for override in overrides)
-    if text and source is None and not is_given:
+    if base is not None:
+        if is_given:
+            problem = "training.init_from is set, too; should be given once"
+            raise UserError(ArgumentProblem("base", base, problem))
+        overrides, is_given = [*overrides, f"training.init_from={json.dumps(str(base))}"], True
+    elif text and source is None and not is_given:
         overrides = [*overrides, "training.init_from=auto"]
     if source is None and not text and (not is_given or str(base) in (UNSET, "auto")):
         source = "default"
@@ -127,17 +132,6 @@ def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[s
         ]
     check_strings("overrides", overrides)
     return overrides if minutes is None else [*overrides, f"training.max_minutes={minutes}"]
-
-
-def with_base(overrides: Overrides, base: str | Path | None) -> Sequence[str]:
-    """Returns overrides that also set `training.init_from` to a base, unless it is None."""
-    overrides = as_strings(overrides)
-    if base is None:
-        return overrides
-    if any(override.startswith("training.init_from") for override in overrides):
-        problem = "training.init_from is set, too; should be given once"
-        raise UserError(ArgumentProblem("base", base, problem))
-    return [*overrides, f"training.init_from={json.dumps(str(base))}"]
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:

@@ -248,14 +248,11 @@ class Reporter(Hook):
         lines = [f"Doctor: {each.title}. {each.evidence}" for each in verdicts]
         return lines or ["Doctor: no problems found."]
 
-    def _measurements(self, is_finished: bool) -> list[Measurement]:
-        task, epoch = self.task, self.checkpointing.epoch
-        return measurements(self.run, task.corpus, task.config, epoch, is_finished, FEW_TOKENS)
-
     def _report(self, state: State) -> None:
         """Writes analysis.json and report.html."""
         start, is_finished = time.perf_counter(), state == "finished"
         share = FINAL_SHARE if is_finished else SHARE
+        task, epoch = self.task, self.checkpointing.epoch
 
         def allows(measurement: Measurement) -> bool:
             spent = self.seconds + time.perf_counter() - start
@@ -266,9 +263,10 @@ class Reporter(Hook):
             state=state,
             written=round(time.time(), 3),
             planned_steps=self.clock.end,
-            **(self.task.breakdown.results() if self.task.breakdown else {}),
+            **(task.breakdown.results() if task.breakdown else {}),
         )
-        self._analysis = _examined(self.run, known, self._measurements(is_finished), allows)
+        planned = self.run, task.corpus, task.config, epoch, is_finished, FEW_TOKENS
+        self._analysis = _examined(self.run, known, measurements(*planned), allows)
         _write(self.run, self._analysis)
         self._last_seconds = time.perf_counter() - start
         self.seconds += self._last_seconds

@@ -19,7 +19,6 @@ from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.targets.open_model import why_tensorflow
-from minigpt.tokenizers.base import Tokenizer
 
 _PROMPT_TOKENS = 16
 # A sample ends at the end of the context: beyond it, every token takes as long as the whole context. But in
@@ -84,7 +83,9 @@ def draw_samples(
         place = places[int(number * _GOLDEN_RATIO % 1 * len(places))]
         prompt = ("", run_prompts[number // 4 % len(run_prompts)])[number % 4 // 2]
         if number % 2:
-            prompt = _first_document(held_out[place : place + prompt_tokens], tokenizer)
+            beginning = held_out[place : place + prompt_tokens]
+            ends = np.flatnonzero(beginning == tokenizer.end_id)
+            prompt = tokenizer.decode(beginning[: ends[0]] if len(ends) else beginning)
         if tokens <= 0 or (sampling.temperature == 0 and prompt in seen):
             continue
         seen.add(prompt)
@@ -108,12 +109,6 @@ def _places(held_out: np.ndarray, end_id: int, tokens: int) -> np.ndarray:
         places = np.arange(1, len(held_out), max(1, min(tokens, len(held_out) // _FEW_DOCUMENTS)))
     complete = places[places + tokens <= len(held_out)]
     return complete if len(complete) else places[:1]
-
-
-def _first_document(ids: np.ndarray, tokenizer: Tokenizer) -> str:
-    """Returns the text of token ids before the first end token."""
-    ends = np.flatnonzero(ids == tokenizer.end_id)
-    return tokenizer.decode(ids[: ends[0]] if len(ends) else ids)
 
 
 def open_state(run: Run, state: str) -> tuple[Any, int | None, int | None]:

@@ -167,7 +167,7 @@ def _most_repeated_line(texts: Sequence[str]) -> tuple[str, int, float]:
         (n * len(line), line)
         for line, n in counts.items()
         if n > 1
-        and _has_words(line)
+        and 2 * sum(map(str.isalnum, line)) >= len(line)  # No rulers, no tables.
         and (len(line) >= _LINE_CHARACTERS or n * len(line) >= _SHORT_LINE_SHARE * characters)
     )
     taken, line = max(long, default=(0, ""))
@@ -201,11 +201,6 @@ def _copied_passages(data: bytes) -> tuple[float, int]:
     order = np.argsort(hashes, kind="stable")
     has_copy = np.diff(hashes[order]) == 0
     return float(has_copy.mean()), int(order[:-1][has_copy].min(initial=len(data)))
-
-
-def _has_words(line: str) -> bool:
-    """Returns whether at least half of a line is letters and digits: no rulers, no tables."""
-    return 2 * sum(map(str.isalnum, line)) >= len(line)
 
 
 # Kind, what is found, how it is found, and how often it may occur in a million characters.

@@ -6,9 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 
-# An array is named "GROUP/NUMBER". Keras' own names differ from process to process.
-WEIGHTS, SEEDS, METRICS, OPTIMIZER = "weights", "seeds", "metrics", "optimizer"
-
 
 def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns the training state: weights (LoRA factors included), seeds, metrics, optimizer.
@@ -30,12 +27,7 @@ def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
       ValueError: the arrays belong to another model or optimizer.
     """
     for group, variables in _variable_groups(model).items():
-        assign(variables, group_of(arrays, group))
-
-
-def group_of(arrays: Mapping[str, np.ndarray], group: str = WEIGHTS) -> list[np.ndarray]:
-    """Returns the arrays of a group in their order; by default the values of `model.weights`."""
-    return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]
+        assign(variables, [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")])
 
 
 def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
@@ -72,10 +64,11 @@ def copy_weights(source: keras.Model, model: keras.Model) -> None:
 
 
 def _variable_groups(model: keras.Model) -> dict[str, list[Any]]:
+    # An array is named "GROUP/NUMBER". Keras' own names differ from process to process.
     weights = {id(variable) for variable in model.weights}
     return {
-        WEIGHTS: model.weights,
-        SEEDS: [variable for variable in model.variables if id(variable) not in weights],
-        METRICS: model.metrics_variables,
-        OPTIMIZER: model.optimizer.variables,
+        "weights": model.weights,
+        "seeds": [variable for variable in model.variables if id(variable) not in weights],
+        "metrics": model.metrics_variables,
+        "optimizer": model.optimizer.variables,
     }

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from minigpt.notices import LOGGER
 from minigpt.runs.records import Count
@@ -100,11 +100,9 @@ class MeasuredSample:
     text: Text
     copied: Few[tuple[Count, Count]]
 
-
-def _within_text(sample: MeasuredSample) -> MeasuredSample:
-    if all(begin <= end <= len(sample.text) for begin, end in sample.copied):
-        return sample
-    raise ValueError("a copied part is not within the text")
+    def __post_init__(self) -> None:
+        if not all(begin <= end <= len(self.text) for begin, end in self.copied):
+            raise ValueError("a copied part is not within the text")
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class Memorization:
     words: Count
     share: Number
     held_out_share: Number
-    samples: Many[Annotated[MeasuredSample, AfterValidator(_within_text)]]
+    samples: Many[MeasuredSample]
 
     @property
     def has_memorized(self) -> bool:

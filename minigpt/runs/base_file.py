@@ -64,14 +64,7 @@ class BaseFile:
         """Turns what the content of a damaged file causes into one line."""
         try:
             yield
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            AttributeError,
-            RecursionError,
-        ) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = (str(error).splitlines() or [""])[0]
             raise UserError(f"{self.path}: damaged: {type(error).__name__}: {reason}") from None
 

@@ -114,6 +114,11 @@ class Checkpoint:
     progress: TrainingProgress
     arrays: dict[str, np.ndarray]
 
+    @property
+    def weights(self) -> list[np.ndarray]:
+        """The values of `model.weights`, LoRA factors included, in their order."""
+        return [self.arrays[name] for name in sorted(self.arrays) if name.startswith("weights/")]
+
 
 def write_checkpoint(
     folder: Path, name: str, arrays: Mapping[str, np.ndarray], progress: TrainingProgress

@@ -111,11 +111,9 @@ def checkpoint_name(step: int, epoch: int | None = None) -> str:
 
 def checkpoint_paths(folder: Path) -> list[Path]:
     """Returns the paths of all checkpoints in a folder, damaged ones included, oldest first."""
-    paths = []
-    for path in folder.glob("step-*"):
-        if match := _CHECKPOINT.fullmatch(path.name):
-            paths.append((int(match[1]), int(match[2] or 0), path))
-    return [path for _, _, path in sorted(paths)]
+    matches = ((_CHECKPOINT.fullmatch(path.name), path) for path in folder.glob("step-*"))
+    found = sorted((int(match[1]), int(match[2] or 0), path) for match, path in matches if match)
+    return [path for _, _, path in found]
 
 
 def matches_checksum(file: Any) -> bool:

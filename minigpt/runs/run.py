@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from minigpt.config import Config, LearnedConfig, TransformerConfig, dump_config, load_config
+from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError, as_path
 from minigpt.runs import layout
 from minigpt.runs.analysis import Analysis, read_analysis
@@ -184,9 +184,10 @@ class Run:
           UserError: there is no checkpoint, or it cannot be read.
         """
         # These import TensorFlow.
-        from minigpt.models import build_model
-        from minigpt.models.lora import merged_weights
+        from minigpt.models import GPT, build_model
+        from minigpt.models.lora import enable_lora, merged_weights
         from minigpt.models.memory_estimate import check_model_fits
+        from minigpt.models.state import assign
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
@@ -201,13 +202,19 @@ class Run:
             except Exception as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise UserError(f"{self.model_file}: not a readable model: {reason}") from None
-        elif rank := config.training.lora_rank:
+            return model
+        trained = model
+        if rank := config.training.lora_rank:
             # Merged in float32, so that the weights are not rounded again.
-            model.set_weights(
-                merged_weights(adapted_model(config.model, tokenizer, rank, checkpoint))
-            )
-        else:
-            _assign_checkpoint(model, checkpoint)
+            trained = GPT(config.model, tokenizer.vocab_size)
+            enable_lora(trained, rank, tokenizer.dialogue_tokens)
+        try:
+            assign(trained.weights, checkpoint.weights)
+        except ValueError:
+            problem = f"its arrays do not fit the model of {self.config_file}"
+            raise UserError(f"{checkpoint.path}: {problem}") from None
+        if rank:
+            model.set_weights(merged_weights(trained))
         return model
 
     def best_checkpoint(self) -> Checkpoint:
@@ -219,29 +226,6 @@ class Run:
                 problem = f"all of its {len(damaged)} checkpoints are damaged"
             raise layout.run_error(self.path, problem)
         return checkpoint
-
-
-def adapted_model(
-    config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
-) -> "GPT":
-    """Returns the model of a checkpoint with LoRA, in float32 for any training precision."""
-    from minigpt.models import GPT
-    from minigpt.models.lora import enable_lora
-
-    model = GPT(config, tokenizer.vocab_size)
-    enable_lora(model, rank, tokenizer.dialogue_tokens)
-    _assign_checkpoint(model, checkpoint)
-    return model
-
-
-def _assign_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
-    from minigpt.models.state import assign, group_of
-
-    try:
-        assign(model.weights, group_of(checkpoint.arrays))
-    except ValueError:
-        file = checkpoint.path.parents[1] / "config.toml"
-        raise UserError(f"{checkpoint.path}: its arrays do not fit the model of {file}") from None
 
 
 def as_run(run: Run | str | Path) -> Run:

@@ -10,7 +10,7 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from minigpt.environment import printable as printable
+from minigpt.environment import printable
 
 
 class _OutputConsole(Console):

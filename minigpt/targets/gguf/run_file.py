@@ -54,7 +54,7 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: checkpoints.Checkpoi
     Imports TensorFlow only for a run with `training.lora_rank`.
     """
     if run.config.training.lora_rank is None:
-        weights = _weights_of(checkpoint.arrays)
+        weights = checkpoint.weights
     else:
         # Through the package, which hides TensorFlow's log.
         _ = minigpt.load
@@ -68,19 +68,15 @@ def _weights(run: Run) -> list[np.ndarray]:
     name = _best_name(run)
     if run.config.training.lora_rank is None and name:
         if not run.model_file.is_file():
-            return _weights_of(run.best_checkpoint().arrays)
+            return run.best_checkpoint().weights
         # If the checkpoint is damaged, model.keras has the weights.
         with suppress(checkpoints.BrokenCheckpointError):
-            return _weights_of(checkpoints.read_checkpoint(run.checkpoints_folder / name).arrays)
+            return checkpoints.read_checkpoint(run.checkpoints_folder / name).weights
     if not run.model_file.is_file():
         run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
     # Imported through the package, which hides TensorFlow's log.
     weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
     return weights
-
-
-def _weights_of(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
 
 
 def _best_name(run: Run) -> str | None:

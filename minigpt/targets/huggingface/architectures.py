@@ -142,7 +142,7 @@ class Architecture(abc.ABC):
 
     @abc.abstractmethod
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        """Returns the values of settings that the architecture fixes, where they are not the defaults."""
+        """Returns further settings that the architecture fixes, where they are not the defaults."""
 
     def config_json(
         self, config: TransformerConfig, vocab_size: int, end_id: int
@@ -189,7 +189,7 @@ class Architecture(abc.ABC):
         """Returns one line for each setting that the architecture does not have."""
         fields = type(config).model_fields.items()
         required = {name: field.get_default(call_default_factory=True) for name, field in fields}
-        required |= self.required_settings(config)
+        required |= {"block": self.block, "head_bias": False, **self.required_settings(config)}
         actual = config.resolved().model_dump()
         problems = [
             f"model.{name} = {actual[name]!r}: {self.name} has {required[name]!r}"
@@ -285,8 +285,6 @@ class GPT2(Architecture):
         width, rest = divmod(config.embed_dim, config.num_heads)
         return {
             **GPT2_DEFAULTS,
-            "head_bias": False,
-            "block": self.block,
             **dict.fromkeys(("head_dim", "value_dim"), None if rest else width),
             "num_kv_heads": config.num_heads,
         }
@@ -371,8 +369,7 @@ class Qwen3(Architecture):
         return found
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        values = config.head_sizes[0]
-        return {**QWEN3, "head_bias": False, "block": self.block, "value_dim": values}
+        return {**QWEN3, "value_dim": config.head_sizes[0]}
 
     def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
         return {

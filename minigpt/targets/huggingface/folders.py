@@ -28,14 +28,13 @@ from minigpt.targets.huggingface.architectures import (
 )
 from minigpt.targets.huggingface.chat_template import with_template
 from minigpt.targets.huggingface.tokenizer_export import PADDING, tokenizer_files
+from minigpt.targets.model_documents import TOKENIZER_FOLDER
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.huggingface import read_gpt2
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
-# A saved tokenizer of minigpt, which is written next to tokenizer.json.
-OWN_FOLDER = "minigpt_tokenizer"
 
 
 def write_folder(
@@ -51,7 +50,7 @@ def write_folder(
         # newline="" keeps carriage returns of the vocabulary.
         (folder / name).write_text(content, encoding="utf-8", newline="")
     if not isinstance(tokenizer, GPT2Tokenizer):
-        tokenizer.save(folder / OWN_FOLDER)
+        tokenizer.save(folder / TOKENIZER_FOLDER)
     # transformers writes and expects the format "pt".
     tensors = architecture_of_model(model.config).tensors(model)
     write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
@@ -158,7 +157,7 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
       vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
     """
-    if (own := folder / OWN_FOLDER).is_dir():
+    if (own := folder / TOKENIZER_FOLDER).is_dir():
         tokenizer = Tokenizer.load(own)
         if (size := tokenizer.vocab_size) != vocab_size:
             raise UserError(f"{own}: has {size} tokens; config.json says {vocab_size}")

@@ -96,7 +96,10 @@ def _save(model: "GPT", folder: str) -> None:
     import tensorflow as tf
 
     step = CachedStep(model)
-    tokens, last = prefill_tokens(step.model.max_len), tf.TensorSpec([1], tf.int32, "last")
+    # The largest divisor of the context: parts at its multiples end within the context.
+    sizes = range(1, min(model.max_len, _PREFILL_TOKENS) + 1)
+    tokens = max(size for size in sizes if model.max_len % size == 0)
+    last = tf.TensorSpec([1], tf.int32, "last")
     ids, position, *caches = step.signature(1, tokens)
     archive = keras.export.ExportArchive()
     archive.track(step.model)
@@ -111,8 +114,3 @@ def _save(model: "GPT", folder: str) -> None:
     archive.add_endpoint("decode", decode, step.signature(1, 1))
     with redirect_stdout(StringIO()):
         archive.write_out(folder, verbose=False)
-
-
-def prefill_tokens(max_len: int) -> int:
-    """Returns the largest divisor of max_len up to 64: parts at its multiples end within the context."""
-    return max(n for n in range(1, min(max_len, _PREFILL_TOKENS) + 1) if max_len % n == 0)

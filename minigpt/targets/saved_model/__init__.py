@@ -13,15 +13,6 @@ from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts
 from minigpt.tokenizers.base import Tokenizer
 
 
-def graph_problem(tokenizer: Tokenizer) -> str | None:
-    """Returns in one line that a tokenizer cannot be a part of the graph; None if it can."""
-    from minigpt.tokenizers.graph import GRAPHS
-
-    if any(kind in GRAPHS for kind in type(tokenizer).__mro__):
-        return None
-    return f"tokenizer.kind = {tokenizer.kind!r}: has no TensorFlow graph"
-
-
 class SavedModel(Target):
     """A folder that maps text to text, for programs that have TensorFlow and do not have minigpt."""
 
@@ -30,7 +21,11 @@ class SavedModel(Target):
     keeps_precision = True
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        return graph_problem(tokenizer)
+        from minigpt.tokenizers.graph import GRAPHS
+
+        if any(kind in GRAPHS for kind in type(tokenizer).__mro__):
+            return None
+        return f"tokenizer.kind = {tokenizer.kind!r}: has no TensorFlow graph"
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.saved_model.modules import build_text_module
