@@ -62,7 +62,7 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
     built = build(GPT_SHAPES["modern"])
     path = built.write(tmp_path / "model.gguf")
     model, inspector = minigpt.load_portable(path), Inspector(path)
-    (expected,) = model.samples("Ana sat", 30, seed=2)
+    (expected,) = model.samples("Ana sat", 30, seed=2, sampling=TextSettings())
     ids = built.tokenizer.encode("Ana sat").tolist()
     banned = TextSettings(banned_tokens=built.tokenizer.never_sampled_ids)
     inspector.engine.set_sampling(banned, 2)
