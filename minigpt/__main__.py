@@ -31,7 +31,7 @@ def main() -> None:
         open_closed_streams()
         # TensorFlow makes a million objects that stay. Looking for garbage among them takes a fifth of its
         # import, and more than a second at the end of the process.
-        gc.set_threshold(50_000, 20, 100)
+        gc.set_threshold(50_000, 20, 10)
         atexit.register(gc.freeze)
         # Keras ignores KERAS_BACKEND; it neither finds nor writes a keras.json in what is no directory.
         os.environ |= {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull}
