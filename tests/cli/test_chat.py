@@ -122,14 +122,14 @@ def test_commands_that_cannot_be_followed_are_one_line(typed):
 def test_what_the_document_says(dialogue_file, tmp_path):
     page = (ROOT / "docs" / "dialogues.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\{.*\}$", page, re.MULTILINE)
-    assert len(rows) == 3  # The three shapes.
+    assert len(rows) == 4  # The shapes.
     text = "".join(f"{row}\n" for row in rows) + dialogue_file.read_text()
     (tmp_path / "dialogues.jsonl").write_text(text)
     done = []
     for question, command in re.findall(r"^    (?:printf '(.*)' \| )?minigpt (.*)$", page, re.M):
-        words = shlex.split(command.replace("init_from=base", "init_from=answers"))
+        words = shlex.split(command.replace("--base runs/book-1", "--base answers"))
         if words[0] == "train":
-            words += SHORT if "init_from" in command else [*SHORT, *SMALL]
+            words += SHORT if "--base" in command else [*SHORT, *SMALL]
         if words[0] != "serve" and words != ["chat", "MODEL"]:
             result = called(*words, cwd=tmp_path, input=question.replace("\\n", "\n"))
             assert result.returncode == 0, (command, result.stderr)
