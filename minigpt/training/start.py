@@ -242,8 +242,7 @@ def complete_settings(
     elif is_open:
         text = text or read_text(data)
         size = text.size
-        if not is_auto or not source:
-            others = {name: source}
+        others = others if is_auto and source else {name: source}
         found = {n: _bits_before_training(each, text) for n, each in others.items()}
         name, bits = min(found.items(), key=lambda pair: pair[1] or (math.inf,))
         if is_auto and source:
@@ -255,10 +254,8 @@ def complete_settings(
             before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
             before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
-            if not base_helps(*bits, 0):
-                line += "; training from nothing is expected to be better."
-            else:
-                line += ", and training lowers the first." if bits[0] > bits[1] else "."
+            end = ", and training lowers the first." if bits[0] > bits[1] else "."
+            line += end if base_helps(*bits, 0) else "; training from nothing should be better."
             if is_auto and not base_helps(*bits, size.bytes):
                 source, line = None, f"Starts from nothing: {shown} {before}."
                 config = config.with_training(init_from=None)
@@ -272,8 +269,8 @@ def complete_settings(
     is_own = data.source in ("files", "datasets", "dialogues")
     if text and is_own and (source is None or name in layout.bases()):
         known_bits = (bits[0] if bits else 0.0) if source else None
-        is_dialogue = isinstance(data, DialoguesConfig)
-        line = f"{line}\n{what_to_expect(text.size.bytes, known_bits, is_dialogue)}".strip()
+        expected = what_to_expect(text.size.bytes, known_bits, data.source == "dialogues")
+        line = f"{line}\n{expected}".strip()
     return replace(completed, beginning=line, bits=bits), text
 
 
