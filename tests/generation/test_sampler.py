@@ -31,7 +31,7 @@ DTYPES = {
 }
 CASES = [
     {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "seed": 3},
-    {"stop": ["figs", ". "], "num_samples": 3, "repetition_penalty": 1.5, "banned_tokens": [1]},
+    {"num_samples": 3, "repetition_penalty": 1.5, "banned_tokens": [1]},
     {"temperature": 1.3, "typical_p": 0.4, "min_p": 0.01, "seed": 2},
 ]
 
@@ -39,7 +39,8 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_export_gives_the_text_of_python(opened, signatures, case):
-    settings = {**DEFAULTS, **case}
+    # Stop strings are not a part of the export.
+    settings = {name: value for name, value in (DEFAULTS | case).items() if name != "stop"}
     tensors = {
         name: tf.constant(value, DTYPES.get(name, tf.float32)) for name, value in settings.items()
     }
