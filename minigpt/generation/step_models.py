@@ -86,6 +86,16 @@ class CachedGPT(StepModel):
         self.jit_compile = jit_compile
         self.vocab_size = model.vocab_size
         self.max_len = model.max_len
+        # One graph reads prompts, single tokens and windows: tracing takes longer than short texts.
+        tokens, index = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        signature = [tokens, self.cache_specs(), index]
+        self.read = tf.function(model.call_with_cache, signature, autograph=False)
+
+    def read_whole(self, token_ids: Any, capacity: Any) -> tuple[Any, Any]:
+        """Returns the latents of whole rows, float[B, T, D], and caches of `capacity` tokens."""
+        rows = tf.shape(token_ids)[0]
+        caches = self.model.empty_caches(rows, capacity)
+        return self.read(token_ids, caches, tf.zeros([rows], tf.int32))
 
     def cache_specs(self) -> Any:
         def spec(cache: Any) -> tf.TensorSpec:
@@ -96,14 +106,12 @@ class CachedGPT(StepModel):
 
     def prefill(self, token_ids: Any, capacity: Any) -> Any:
         # The caches of a prompt that is longer than the context are never read.
-        rows = tf.shape(token_ids)[0]
-        index = tf.zeros([rows], tf.int32)
-        caches = self.model.empty_caches(rows, tf.minimum(capacity, self.max_len))
-        return self.model.call_with_cache(token_ids[:, : self.max_len], caches, index)[1]
+        capacity = tf.minimum(capacity, self.max_len)
+        return self.read_whole(token_ids[:, : self.max_len], capacity)[1]
 
     def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
         newest = newest_tokens(token_ids, lengths)
-        latents, caches = self.model.call_with_cache(newest, caches, lengths - 1)
+        latents, caches = self.read(newest, caches, lengths - 1)
         return self._logits(latents, banned), caches
 
     def in_context(self, lengths: Any) -> Any:
@@ -114,7 +122,7 @@ class CachedGPT(StepModel):
     ) -> tuple[Any, Any]:
         """Scores the next token of each row by a full pass over the newest max_len tokens."""
         window, last = newest_window(token_ids, lengths, self.max_len)
-        latents, _ = self.model.call_with_cache(window)
+        latents, _ = self.read_whole(window, self.max_len)
         return self._logits(tf.gather(latents, last, axis=1, batch_dims=1), banned), caches
 
     def next_logits(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> Any:

@@ -11,14 +11,14 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("minigpt")
 class Dense(keras.layers.Dense):
-    """The Keras layer, with product and bias computed separately if T = 1, as in decoding.
+    """The Keras layer, with product and bias computed separately if T can be 1, as in decoding.
 
     XLA would fuse a matrix-vector product and the addition of a bias into one loop, which uses one core.
     """
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, N]."""
-        if inputs.shape[1] != 1:
+        if training or inputs.shape[1] not in (1, None):
             return super().call(inputs, training=training)
         outputs = prevent_fusion(ops.matmul(inputs, self.kernel))
         if self.bias is not None:

@@ -39,7 +39,9 @@ class TextModule(tf.Module):
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         super().__init__(name="minigpt")
-        self.model = model
+        # Only the weights are tracked: following all references of a Keras model takes a second.
+        self.weights = [weight.value for weight in model.weights]
+        object.__setattr__(self, "model", model)
         self.tokenizer = graph_of(tokenizer)
 
     @_graph(_spec("text", tf.string, 1))
@@ -160,7 +162,7 @@ class TextToText(TextModule):
             [f"token_ids: should be from 0 to {last_id}"],
         )
         with tf.control_dependencies([self._fits(tf.shape(token_ids)[1]), known]):
-            latents = self.model.latents(tf.identity(token_ids))
+            latents, _ = self.decoder.model.read_whole(tf.identity(token_ids), tf.shape(token_ids)[1])
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 
 
