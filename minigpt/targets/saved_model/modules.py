@@ -12,6 +12,7 @@ from minigpt.config.sampling import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
+from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.translator import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers.base import Tokenizer
@@ -106,7 +107,8 @@ class TextToText(TextModule):
         super().__init__(model, tokenizer)
         defaults = SamplingConfig(**{name: own[name] for name in _SERVED if name in own})
         self._defaults = [getattr(defaults, name, 0) for name in _SERVED[1:]]
-        self.decoder = Decoder(model, tokenizer.end_id, tokenizer.never_sampled_ids)
+        self._cached = CachedGPT(model)
+        self.decoder = Decoder(self._cached, tokenizer.end_id, tokenizer.never_sampled_ids)
 
     @_graph(*_SERVE)
     def serve(self, prompt, *arguments):  # type: ignore[no-untyped-def]
@@ -162,7 +164,8 @@ class TextToText(TextModule):
             [f"token_ids: should be from 0 to {last_id}"],
         )
         with tf.control_dependencies([self._fits(tf.shape(token_ids)[1]), known]):
-            latents, _ = self.decoder.model.read_whole(tf.identity(token_ids), tf.shape(token_ids)[1])
+            token_ids = tf.identity(token_ids)
+        latents, _ = self._cached.read_whole(token_ids, tf.shape(token_ids)[1])
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 
 
