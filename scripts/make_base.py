@@ -51,13 +51,14 @@ def main() -> None:
     parser.add_argument("documentation", type=Path, nargs="?")
     parser.add_argument("--folder", type=Path, default=PROJECT / "build/base")
     parser.add_argument("--output", type=Path, default=PROJECT / "data/base/english.gguf")
+    parser.add_argument("--seed", type=int, default=0, help="of the forms and the order of the documents")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     arguments = parser.parse_args()
     run = arguments.folder / "run"
     if run.exists():
         minigpt.resume(run, arguments.overrides)
     else:
-        texts = write_texts(arguments.works, arguments.documentation, arguments.folder)
+        texts = write_texts(arguments.works, arguments.documentation, arguments.folder, arguments.seed)
         paths = [
             f"data.{name}={json.dumps([str(file)])}"
             for name, file in zip(("paths", "val_paths"), texts, strict=True)
@@ -68,9 +69,9 @@ def main() -> None:
     minigpt.export_run(run, "gguf", arguments.output, weights="int8")
 
 
-def write_texts(works: Path, folder: Path | None, output: Path) -> list[Path]:
+def write_texts(works: Path, folder: Path | None, output: Path, seed: int) -> list[Path]:
     """Writes the documents to learn and the held-out ones; returns both files."""
-    rng = random.Random(SEED)
+    rng = random.Random(seed)
     train: list[str] = []
     held_out: list[str] = []
     for path in sorted(works.glob("*.txt")):

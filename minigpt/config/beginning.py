@@ -104,7 +104,7 @@ def settings_for(
         rate, dropout_rate, trained = 5e-4, 0.0, 200.0 * 4 * 128
     else:
         bits = min(max(bits or _BITS, 1.25), 3.5)
-        training = {"optimizer": "muon", "adam_beta_2": 0.99, "weight_decay": 0.1}
+        training = {"optimizer": "muon", "adam_beta_2": 0.99, "weight_decay": 1.0}
         training |= {"sequence_length": min(256, max_len), "schedule": "linear"}
         training["batch_size"] = 4 if tokens < 100_000 else 8
         rate, dropout_rate = 1.2e-3 * (bits - 1), 0.1

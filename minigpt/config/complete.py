@@ -337,7 +337,7 @@ class _Choice:
         # Reading a token costs a third of learning it. Validations take a fifth of the time at most.
         held_out = self.val_fraction * _tokens(self.text, tokenizer.kind, vocab_size)
         validations = int(0.6 * 60 * self.minutes * self.speed / max(1, weights * held_out))
-        epochs = min(10 if steps >= 40 else 5, max(1, validations))
+        epochs = min(10 if steps >= 40 else 5 if steps >= 20 else 3, max(1, validations))
         epochs = self.setting("training.epochs", epochs)
         per_epoch = max(1, round(steps / epochs))
         per_epoch = self.setting("training.steps_per_epoch", per_epoch)
