@@ -69,7 +69,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def set_model(self, model: keras.Model) -> None:
-        """Sets the model that `loss` and `scores` evaluate."""
+        """Sets the model that `scores` evaluates."""
 
     @property
     @abc.abstractmethod
