@@ -174,7 +174,6 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
     """Returns the model of a task before its first step.
 
     Args:
-      task: the task.
       is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
     Raises:
       UserError: the run to start from has no model that can be used.
@@ -225,9 +224,7 @@ def run_facts(
         val_tokens=task.corpus.val.tokens,
         device=device,
         text=task.split,
-        bits_before_training=None
-        if bits is None
-        else dict(zip(("model", "ngram"), bits, strict=True)),
+        bits_before_training=bits and dict(zip(("model", "ngram"), bits, strict=True)),
     )
 
 

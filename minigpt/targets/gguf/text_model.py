@@ -222,15 +222,10 @@ class PortableTextModel(PortableModel, BaseTextModel):
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
             self._engine.current = None
             losses: list[float] = []
-            settings = (
-                length,
-                int(batch_size),
-                int(seed),
-                int(steps or 0),
-                float(learning_rate or 0),
-            )
+            rate = float(learning_rate or 0)
+            how = length, int(batch_size), int(seed), int(steps or 0), rate
             try:
-                with self._engine.learning(ids, *settings) as (count, step):
+                with self._engine.learning(ids, *how) as (count, step):
                     for number in range(1, count + 1):
                         losses.append(step())
                         if on_step is not None and on_step(number, losses[-1]) is False:
