@@ -109,8 +109,6 @@ def settings_to_choose(config: Config) -> set[str]:
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
 
-    Args:
-      config: the settings of the user.
     Returns:
       Names such as "training.epochs".
     """
@@ -130,7 +128,6 @@ def complete(
     """Fills in what the user has not set.
 
     Args:
-      config: the settings of the user.
       text: the size of the text; None if nothing is to be chosen for it.
       speed: of training on all devices, in weights times tokens per second.
       gpus: the number of GPUs that share a batch.

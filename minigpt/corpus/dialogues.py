@@ -154,7 +154,6 @@ class PackedDialogues:
 
     Args:
       ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
-      tokenizer: their tokenizer.
       length: T, targets in a row.
       loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
 

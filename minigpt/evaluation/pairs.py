@@ -23,7 +23,6 @@ class PairEvaluator:
     """Measures a model's loss and BLEU. Compiled once; follows the weights as they change.
 
     Args:
-      model: the model.
       tokenizer: the tokenizer it was trained with.
       pairs: the held-out pairs; pairs that are too long are skipped.
       batch_size: average number of pairs at once.

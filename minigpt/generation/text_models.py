@@ -73,11 +73,8 @@ class TextModel(BaseTextModel):
         return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
 
     def evaluate(self, texts: str | Sequence[str], *, stride: int | None = None) -> Evaluation:
-        """Scores the model on texts, each one document.
+        """Scores the model on texts, each one document; `stride` is as for `evaluate_run`.
 
-        Args:
-          texts: the texts.
-          stride: as for `evaluate_run`.
         Raises:
           UserError: all texts are empty, one is not valid Unicode, or the stride is out of range.
           TypeError: `texts` contains something other than strings.

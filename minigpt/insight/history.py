@@ -41,7 +41,6 @@ class History:
     """What is known about the training of a run.
 
     Attributes:
-      config: its settings.
       epochs: in order.
       steps, losses, learning_rates: float[n], the training loss after steps.jsonl: means over the updates
         between two lines. Without that file, the means of the epochs at their middles.

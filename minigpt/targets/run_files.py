@@ -34,7 +34,6 @@ class BestExport(Hook):
     """Writes an export of the best model at the end; says before training why it cannot.
 
     Args:
-      target: the format.
       name: the file or folder in the run directory.
     """
 

@@ -264,7 +264,6 @@ def encode_chunks(
     """Encodes texts chunk by chunk, each different chunk once.
 
     Args:
-      texts: the texts.
       split: returns the chunks of a text. The ids of the chunks, in order, are the ids of the text.
       encode: returns the ids of every chunk as bytes of int32[T], which are faster to join than lists.
     Returns:

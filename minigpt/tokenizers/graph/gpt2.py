@@ -23,7 +23,6 @@ class GraphAddedTokens(tf.Module):
     """Finds the added tokens of a `GPT2Tokenizer`.
 
     Args:
-      tokens: the tokens.
       normalize: normalizes text, in Python; `normalized` in TensorFlow: string[N] → string[N].
     """
 
