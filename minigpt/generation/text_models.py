@@ -14,7 +14,7 @@ from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
-from minigpt.evaluation.pairs import evaluate_pairs
+from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base_models import (
@@ -128,7 +128,8 @@ class TranslationModel(BaseTranslationModel):
         tokenizer = self.tokenizer
         encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
         translate = self._translator.translate_all
-        return evaluate_pairs(self.model, tokenizer, encoded, 32, translate, beams, length_penalty)
+        evaluator = PairEvaluator(self.model, tokenizer, encoded, 32, translate)
+        return evaluator.evaluate(beams, length_penalty)
 
 
 def load(run: Run | str | Path) -> TextModel | TranslationModel:
