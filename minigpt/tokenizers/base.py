@@ -38,6 +38,7 @@ class Tokenizer(Vocabulary):
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
         encodes, its new class has the next number.
+      lowercase: whether text is lower-cased before encoding.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
