@@ -25,6 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.records import Count
 from minigpt.storage.atomic import atomic_folder, remove_abandoned, scratch_folder
 from minigpt.storage.files import read_file, sha256_of
 
@@ -33,9 +34,6 @@ STATE, MANIFEST = "state.safetensors", "manifest.json"
 
 
 # The names of a record are the keys of the manifest and part of its format.
-Count = Annotated[int, Field(ge=0)]
-
-
 class _Record(BaseModel):
     # A manifest may come from someone else: unknown keys and wrong types are rejected.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

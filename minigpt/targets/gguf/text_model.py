@@ -332,12 +332,12 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
     ) -> list[list[int]]:
         if problems := engine_problems({"beams": beams}, "; minigpt.load has"):
             raise UserError(*problems)
-        return [self._target(source, max_new_tokens) for source in sources]
-
-    def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
-        with self._lock:
-            self._engine.start_translation(source, max_new_tokens)
-            return self._engine.add_tokens(self.max_len)
+        targets = []
+        for source in sources:
+            with self._lock:
+                self._engine.start_translation(source, max_new_tokens)
+                targets.append(self._engine.add_tokens(self.max_len))
+        return targets
 
 
 def _window(
