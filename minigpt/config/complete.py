@@ -386,8 +386,7 @@ class _Choice:
     def batch(self, tokens: float) -> tuple[int, int, int]:
         """Returns the length of a training sequence, the context and the sequences in a batch.
 
-        Args:
-          tokens: tokens that are certainly available for training.
+        At least this number of `tokens` is available for training.
         """
         size = self.text.bytes
         max_len, batch_size = (64, 8) if self.is_short else (256, 4)

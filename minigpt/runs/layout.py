@@ -152,8 +152,7 @@ def is_newer(file: Path, others: Iterable[Path]) -> bool:
 def is_current(run: Path, *others: str) -> bool:
     """Returns whether a run has a portable file that is not older than the files it is made from.
 
-    Args:
-      *others: names of other files in it that should not be newer.
+    `others` are the names of other files in it that should not be newer.
     """
     sources = checkpoint_paths(run / "checkpoints") or [run / "model.keras"]
     return is_newer(run / PORTABLE_FILE, [*sources, *(run / other for other in others)])

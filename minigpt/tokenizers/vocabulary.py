@@ -201,10 +201,6 @@ class ContinuationText:
     Tokens are decoded together with the few tokens before them that determine their text: without stop
     strings, the joined results equal `Vocabulary.continuation`.
 
-    Args:
-      prompt_ids: int32[P].
-      stops: stop strings.
-
     Attributes:
       stopped: whether a stop string was found.
       tokens: the tokens that were pushed; the last one completed the stop string, if there is one.

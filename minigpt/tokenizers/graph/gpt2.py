@@ -40,11 +40,7 @@ class GraphAddedTokens(tf.Module):
     def ids(
         self, texts: tf.Tensor, encode: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Encodes texts: string[N] → ragged int32[N, None].
-
-        Args:
-          encode: string[M] → ragged int32[M, None], for the parts between added tokens.
-        """
+        """Encodes texts: string[N] → ragged int32[N, None]. `encode` encodes what is between the tokens."""
         parts, ids = self._as_they_are.split(texts)
         # What is a token already is an empty text for the second search.
         again, more = self._in_normalized.split(self._normalized(parts.flat_values))
