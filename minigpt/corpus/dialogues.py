@@ -32,8 +32,8 @@ DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
 LossOn = Literal["answers", "all"]
 
 SHAPES = (
-    "messages (objects with role and content), conversations (objects with from and value), or "
-    "a question and an answer (instruction and output, question and answer, prompt and completion)"
+    "messages (objects with role and content), conversations (objects with from and value), or a "
+    f"question and an answer ({', '.join(map(' and '.join, QUESTIONS))})"
 )
 # The names of the roles in ShareGPT's files.
 ROLE_NAMES = {"human": "user", "gpt": "assistant"}
