@@ -1,1 +1,1 @@
-"""The command line program `minigpt`: COMMANDS in app.py names the module of each."""
+"""The command line program `minigpt`: COMMANDS in program.py names the module of each."""

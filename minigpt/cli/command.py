@@ -166,7 +166,6 @@ def with_sampling_options(
     They arrive as setting → value, without those that are not given.
 
     Args:
-      settings: the settings.
       before: the parameter before which they are listed.
     """
 

@@ -63,9 +63,10 @@ def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> 
     """Returns a line that says what a model will write after training on a text of `size` bytes.
 
     Args:
-      size: bytes of the text.
       bits: bits per byte of the base that training starts from; None if it starts from nothing.
-      is_dialogue: whether it learns to answer. "" if these have `_FEW_DIALOGUES` bytes or more.
+      is_dialogue: whether the model learns to answer.
+    Returns:
+      "" for dialogues of `_FEW_DIALOGUES` bytes or more.
     """
     of_base, expected = next(words for limit, *words in _EXPECTED if size < limit)
     if is_dialogue:
@@ -92,7 +93,6 @@ def settings_for(
     Args:
       weights: those that are multiplied.
       tokens: those of the training text.
-      max_len: the context of the model.
       bits: bits per byte of the model before training; None if they are not known.
     Returns:
       settings of [training], the dropout rate, and the tokens to train on.

@@ -109,8 +109,6 @@ def settings_to_choose(config: Config) -> set[str]:
 
     Nothing is chosen for the bundled stories: the defaults are made for them.
 
-    Args:
-      config: the settings of the user.
     Returns:
       Names such as "training.epochs".
     """
@@ -130,7 +128,6 @@ def complete(
     """Fills in what the user has not set.
 
     Args:
-      config: the settings of the user.
       text: the size of the text; None if nothing is to be chosen for it.
       speed: of training on all devices, in weights times tokens per second.
       gpus: the number of GPUs that share a batch.
@@ -389,8 +386,7 @@ class _Choice:
     def batch(self, tokens: float) -> tuple[int, int, int]:
         """Returns the length of a training sequence, the context and the sequences in a batch.
 
-        Args:
-          tokens: tokens that are certainly available for training.
+        At least this number of `tokens` is available for training.
         """
         size = self.text.bytes
         max_len, batch_size = (64, 8) if self.is_short else (256, 4)

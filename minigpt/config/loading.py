@@ -136,10 +136,8 @@ def as_strings(overrides: Overrides, minutes: float | None = None) -> Sequence[s
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
     """Returns the beginning of messages, and the content."""
-    if source is None:
-        return "", {}
-    if isinstance(source, Mapping):
-        return "", source
+    if source is None or isinstance(source, Mapping):
+        return "", source or {}
     path = shipped_configs().get(str(source), Path(source))
     try:
         return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))
@@ -270,7 +268,6 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     """Returns the line for one of `ValidationError.errors()`.
 
     Args:
-      details: the error.
       origin: the beginning of the line: the file's path and a colon, or nothing.
       overridden: names of the settings that came from overrides, such as "training.epochs".
     """

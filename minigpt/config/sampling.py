@@ -36,7 +36,6 @@ class SettingRow:
     Attributes:
       name: its key in `[sampling]`, and its name in Python and in requests.
       type: int, float, list[str] or list[int].
-      default: its value if nothing is given.
       description: what it does, in one line.
       role: what it affects: "distribution": the probabilities of the next token; "text": one text;
         "search": the beam search of translations; "training": the samples during training.

@@ -79,11 +79,7 @@ class Config(Section):
         return min(self.training.sequence_length or self.model.max_len, self.model.max_len)
 
     def settings(self, mode: str = "python", **how: Any) -> dict[str, Any]:
-        """Returns the value of each setting by its name, such as "training.epochs".
-
-        Args:
-          mode, **how: of `model_dump`.
-        """
+        """Returns setting → value, such as "training.epochs" → 5; the arguments are `model_dump`'s."""
         return {
             f"{section}.{key}": value
             for section, settings in self.model_dump(mode=mode, **how).items()

@@ -32,8 +32,8 @@ DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
 LossOn = Literal["answers", "all"]
 
 SHAPES = (
-    "messages (objects with role and content), conversations (objects with from and value), or "
-    "a question and an answer (instruction and output, question and answer, prompt and completion)"
+    "messages (objects with role and content), conversations (objects with from and value), or a "
+    f"question and an answer ({', '.join(map(' and '.join, QUESTIONS))})"
 )
 # The names of the roles in ShareGPT's files.
 ROLE_NAMES = {"human": "user", "gpt": "assistant"}
@@ -154,7 +154,6 @@ class PackedDialogues:
 
     Args:
       ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
-      tokenizer: their tokenizer.
       length: T, targets in a row.
       loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
 

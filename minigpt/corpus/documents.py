@@ -31,7 +31,6 @@ class Documents:
     """Documents as spans of a UTF-8 text, in memory or memory-mapped.
 
     Attributes:
-      text: the whole text.
       spans: int64[N, 2], first byte and end of each document. No document is empty.
       digests: S16[N], 128 bits of BLAKE2b of each document: equal documents have equal ones.
       open_end: whether the last document continues beyond its span.

@@ -24,7 +24,6 @@ class Pairs:
 
     Args:
       ids: uint16 or uint32[n + 1]: an end token, then sentences, each followed by an end token.
-      end_id: the end token.
       max_len: limit for the length of a source with its end token, and of a target with its start token.
       start_id: the token before every target; the end token if None.
 
@@ -109,7 +108,6 @@ class Buckets:
 
     Attributes:
       buckets: ordered by length.
-      batches_in_pass: number of batches.
       tokens_in_pass: tokens of sources and targets, without padding.
       padded_tokens_in_pass: the same with padding.
     Raises:

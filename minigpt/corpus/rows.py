@@ -45,7 +45,7 @@ _FIRST_ROWS = 100
 _MAX_VALUE = 100_000_000
 _NUMBER = re.compile(r"[-+.,:\d]+")
 ZIP = ".zip"
-# Names that are skipped. Word locks files by others; `datasets` keeps copies beside a data set.
+# Names that are skipped: "~$" begins Word's lock files; `datasets` keeps copies beside a data set.
 HIDDEN = re.compile(r"\.|__MAC|~\$|cache-.*\.arrow$")
 
 
@@ -53,7 +53,6 @@ class File(io.BufferedReader):
     """A file of the user, which is hashed while it is read from its beginning to its end.
 
     Args:
-      path: where it is.
       content: that of a file of an archive, whose path is no file; None for one that is opened.
     Attributes:
       notes: what a user should know about how it was read.

@@ -80,8 +80,6 @@ class Text:
     """A text that was read once.
 
     Attributes:
-      source: where it was read.
-      fingerprint: that of the source.
       size: without the user's own validation text.
       documents: all documents; None when they are no longer needed.
       start: its first byte in `documents`, which begin with the user's own validation text.

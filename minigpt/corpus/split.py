@@ -80,7 +80,6 @@ def split(
     out, at a space or a character. All copies of a document are on the same side.
 
     Args:
-      documents: those of the text.
       val_fraction: share of the bytes to hold out. At least one document or the end of one is held out.
       by_bytes: if false, as in runs of earlier versions: a share of the documents, none of them divided;
         or the end of a text of few documents.

@@ -38,9 +38,9 @@ class TextFiles:
     text are recognized: lists, of which each line is a document; chats, of which each conversation is one;
     and books of Project Gutenberg, whose licenses are left out.
 
-    In a folder, the files with one of `suffixes` are read; not empty ones, `rows.HIDDEN` ones (their name,
-    or that of a sub-folder), run directories, and links that lead out of the folder. The matches of a glob
-    must not lead out of the folder before its first wildcard. What is named itself is read.
+    Of a folder, the files with one of `suffixes` are read, except empty files, hidden files and folders
+    (`rows.HIDDEN`), run directories, and links that lead out of the folder. The matches of a glob must not
+    lead out of the folder before its first wildcard. What is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -260,8 +260,8 @@ def standard_input() -> Path:
                 shutil.copyfileobj(sys.stdin.buffer, file)
                 file.seek(0)
                 with suppress(ValueError, RecursionError):
-                    is_row = isinstance(json.loads(file.readline(1 << 20)), dict)
-                    suffix = ".jsonl" if is_row else ".txt"
+                    if isinstance(json.loads(file.readline(1 << 20)), dict):
+                        suffix = ".jsonl"
             path = folder / (sha256_of(scratch / "text") + suffix)
             os.replace(scratch / "text", path)
     except OSError as error:

@@ -61,10 +61,7 @@ def encode_texts(
 ) -> Part:
     """Returns whole documents as a part; its ids are in an unnamed temporary file.
 
-    Args:
-      texts: the documents.
-      tokenizer: their tokenizer.
-      encode: encodes texts; None: `tokenizer.encode_many`.
+    `encode` encodes several texts; None: `tokenizer.encode_many`.
     """
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)

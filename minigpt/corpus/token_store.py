@@ -43,13 +43,10 @@ class Corpus:
     """Token ids of both sides of the split, and the tokenizer learned from the training side.
 
     Attributes:
-      train, val: the two sides.
-      tokenizer: the tokenizer of the ids.
       token_counts: int64[V], how often each token is a target in training.
       duplicates: number of documents (pairs for `data.source = "pairs"`) equal to an earlier one.
       fingerprint: hash of the text and of all settings that determine the ids.
       from_cache: whether the store existed.
-      path: the store.
       text_ends: the ends of the texts that are read by weight, as positions in `train.ids`.
     """
 

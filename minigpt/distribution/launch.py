@@ -30,7 +30,6 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
 
     Args:
       arguments: of the command, without the program: `["train", "--config", "python"]`.
-      workers: number of processes.
     Returns:
       the exit status of each worker; negative for the number of the signal that ended it.
     """

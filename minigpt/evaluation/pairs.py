@@ -23,8 +23,6 @@ class PairEvaluator:
     """Measures a model's loss and BLEU. Compiled once; follows the weights as they change.
 
     Args:
-      model: the model.
-      tokenizer: the tokenizer it was trained with.
       pairs: the held-out pairs; pairs that are too long are skipped.
       batch_size: average number of pairs at once.
       translate: `Translator.translate_all`.
@@ -57,11 +55,7 @@ class PairEvaluator:
         self._mean_loss = mean_loss(model)
 
     def loss(self, record: Record | None = None) -> float:
-        """Returns the mean loss in nats over all target tokens.
-
-        Args:
-          record: called with each batch and the losses of its targets.
-        """
+        """Returns the mean loss in nats over all target tokens; `record` as in `Evaluator.loss`."""
         return self._mean_loss(self.buckets.once(), record)
 
     @cached_property
@@ -118,28 +112,13 @@ class PairEvaluator:
         # force=True: sacrebleu would warn that sentences ending in " ." look tokenized.
         return sacrebleu.corpus_bleu(found, [self.references(indices)], force=True).score
 
-
-def evaluate_pairs(
-    model: EncoderDecoder,
-    tokenizer: Tokenizer,
-    pairs: Pairs,
-    batch_size: int,
-    translate: Translate,
-    beams: int,
-    length_penalty: float,
-) -> PairEvaluation:
-    """Returns the loss and BLEU on pairs of sentences; logs which pairs are skipped.
-
-    Raises:
-      UserError: no pair is short enough for the model.
-    """
-    found = PairEvaluator(model, tokenizer, pairs, batch_size, translate)
-    if message := skipped_pairs_message(pairs, tokenizer):
-        LOGGER.warning(message)
-    loss = found.loss()
-    bleu = found.bleu(beams, length_penalty)
-    scores = loss, perplexity(loss), found.bits_per_byte(loss), bleu, beams, length_penalty
-    return PairEvaluation(*scores, len(found.indices), found.tokens, found.bytes)
+    def evaluate(self, beams: int, length_penalty: float) -> PairEvaluation:
+        """Returns the loss and BLEU on all pairs; logs which pairs are skipped."""
+        if message := skipped_pairs_message(self.pairs, self.tokenizer):
+            LOGGER.warning(message)
+        loss, bleu = self.loss(), self.bleu(beams, length_penalty)
+        scores = loss, perplexity(loss), self.bits_per_byte(loss), bleu, beams, length_penalty
+        return PairEvaluation(*scores, len(self.indices), self.tokens, self.bytes)
 
 
 def skipped_pairs_message(pairs: Pairs, tokenizer: Tokenizer) -> str:

@@ -55,7 +55,6 @@ class Evaluator:
     """Measures a model's loss. Compiled once; follows the weights as they change.
 
     Args:
-      model: the model.
       batch_size: limit for the number of sequences at once; lowered if the logits would use too much
         memory.
 

@@ -250,8 +250,7 @@ class BaseTextModel(ModelWithTokenizer):
 
         These are the input of the head, which `TextModel.latents` returns. The tokens are those of
         `tokenizer.encode(text)`, without an end token. A text of more than max_len tokens is read in
-        adjacent windows of max_len, each without those before it. The vectors are not normalized; those of
-        `minigpt serve` have length 1.
+        adjacent windows of max_len, each without those before it. The vectors are not normalized.
 
         Returns:
           float32[N, D], D the width of the model.

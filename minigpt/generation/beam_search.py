@@ -23,9 +23,8 @@ def beam_search(
 
     Args:
       state: a state before its first step; N is its limit, and longer continuations are cut.
-      next_logits: (token_ids, lengths, caches) → (logits, caches), as `step` of `loop.decode`.
+      next_logits: (token_ids, lengths, caches) → (logits, caches), as `step` of `decode`.
       beams: int32[], W ≥ 1.
-      end_id: the token that ends a text.
       length_penalty: float32[]; 0 compares sums, 1 compares means per token; larger values favor
         longer texts.
     Returns:

@@ -16,6 +16,8 @@ _LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
 _MAX_NEW_TOKENS = tf.TensorSpec([], tf.int32, "max_new_tokens")
 _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
+_PROMPTS = [_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS]
+_DRAWS = [SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
 
 
 class Decoder:
@@ -50,24 +52,14 @@ class Decoder:
             caches=self.model.cache_specs(),
         )
         # Instance attributes, because the signature depends on the model's sizes.
-        signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
+        signature = [state, _MAX_NEW_TOKENS, *_DRAWS]
         compiled = partial(tf.function, jit_compile=self.model.jit_compile, autograph=False)
         self._compiled_in_context = compiled(self._decode_in_context)
         self._compiled_past_context = compiled(self._decode_past_context)
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            _TOKEN_IDS,
-            _LENGTHS,
-            _MAX_NEW_TOKENS,
-            SAMPLING_SPEC,
-            _SEEDS,
-            _BANNED_TOKENS,
-        ],
-    )
+    @tf.function(autograph=False, input_signature=[*_PROMPTS, *_DRAWS])
     def generate(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Samples until the end token or max_new_tokens.
 
@@ -86,7 +78,7 @@ class Decoder:
         state = self.extend(state, max_new_tokens, settings, seeds, banned_tokens)
         return decoding_loop.new_ids(state), state.new_lengths
 
-    @tf.function(autograph=False, input_signature=[_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS])
+    @tf.function(autograph=False, input_signature=_PROMPTS)
     def prefill(self, token_ids, lengths, max_new_tokens):  # type: ignore[no-untyped-def]
         """Reads the prompts. The arguments are those of `generate`.
 

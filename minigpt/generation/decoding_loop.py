@@ -69,7 +69,6 @@ def decode(
     """Adds tokens while `continues` holds.
 
     Args:
-      state: the initial state.
       step: (token_ids int32[B, W], lengths int32[B], caches) → (float32[B, V], caches): scores the token
         after the first `lengths` tokens of each row. See `step_models`.
       choose: (logits float32[B, V], state) → int32[B], the next token of each row.

@@ -50,7 +50,7 @@ def evaluate_run(
         raise UserError(ArgumentProblem("stride", stride, f"is for texts, not for {source}"))
     model = opened.load_model()
     # Imported here because they import TensorFlow.
-    from minigpt.evaluation.pairs import evaluate_pairs
+    from minigpt.evaluation.pairs import PairEvaluator
     from minigpt.evaluation.text import Evaluator, evaluate_dialogues
     from minigpt.generation.translator import Translator
     from minigpt.models import EncoderDecoder
@@ -58,8 +58,8 @@ def evaluate_run(
     if isinstance(model, EncoderDecoder):
         sampling, translate = opened.config.sampling, Translator(model, tokenizer).translate_all
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id)
-        how = training.batch_size, translate, sampling.beams, sampling.length_penalty
-        return evaluate_pairs(model, tokenizer, pairs, *how)
+        found = PairEvaluator(model, tokenizer, pairs, training.batch_size, translate)
+        return found.evaluate(sampling.beams, sampling.length_penalty)
     evaluator = Evaluator(model)
     if source == "dialogues":
         rows = PackedDialogues(part.ids, tokenizer, model.max_len, training.loss_on)

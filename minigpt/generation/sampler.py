@@ -31,7 +31,6 @@ class Sampler:
     """Continues prompts: complete, or in pieces as they are generated.
 
     Args:
-      decoder, tokenizer: those of the model.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
       controls: what changes the logits at each step.
     """

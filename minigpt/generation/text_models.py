@@ -14,7 +14,7 @@ from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
-from minigpt.evaluation.pairs import evaluate_pairs
+from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base_models import (
@@ -73,11 +73,8 @@ class TextModel(BaseTextModel):
         return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
 
     def evaluate(self, texts: str | Sequence[str], *, stride: int | None = None) -> Evaluation:
-        """Scores the model on texts, each one document.
+        """Scores the model on texts, each one document; `stride` is as for `evaluate_run`.
 
-        Args:
-          texts: the texts.
-          stride: as for `evaluate_run`.
         Raises:
           UserError: all texts are empty, one is not valid Unicode, or the stride is out of range.
           TypeError: `texts` contains something other than strings.
@@ -131,7 +128,8 @@ class TranslationModel(BaseTranslationModel):
         tokenizer = self.tokenizer
         encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
         translate = self._translator.translate_all
-        return evaluate_pairs(self.model, tokenizer, encoded, 32, translate, beams, length_penalty)
+        evaluator = PairEvaluator(self.model, tokenizer, encoded, 32, translate)
+        return evaluator.evaluate(beams, length_penalty)
 
 
 def load(run: Run | str | Path) -> TextModel | TranslationModel:

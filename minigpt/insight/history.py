@@ -41,7 +41,6 @@ class History:
     """What is known about the training of a run.
 
     Attributes:
-      config: its settings.
       epochs: in order.
       steps, losses, learning_rates: float[n], the training loss after steps.jsonl: means over the updates
         between two lines. Without that file, the means of the epochs at their middles.
@@ -49,7 +48,6 @@ class History:
       uniform, unigram: baselines, nats per token; nan if they are not known.
       parameters: number of weights; 0 if it is not known.
       train_tokens, train_bytes: size of the training text; 0 if it is not known.
-      analysis: the content of analysis.json.
       val_loss_before: the validation loss before the first update, nats per token; None if it is not known.
     """
 

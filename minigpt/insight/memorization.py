@@ -153,7 +153,6 @@ def measure_memorization(
     Args:
       run: a run, or its directory.
       state: "best" for the best model by validation loss, "last" for the newest checkpoint.
-      tokens: the number of tokens to draw.
       corpus: the text of the run, if it is open.
     Raises:
       UserError: the run has no such model, was imported or trained on pairs or dialogues, or its text has

@@ -36,9 +36,6 @@ class TokenBytes:
     The bytes of a text are those of its decoded tokens, in UTF-8, with three differences: escape sequences
     stay, every word of a word tokenizer is followed by a space, and there are marks for end tokens and
     unknown tokens. They do not depend on how the text is split into tokens.
-
-    Args:
-      tokenizer: the tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -25,6 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 from minigpt.notices import LOGGER
 from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.records import Count
 from minigpt.storage.atomic import atomic_folder, remove_abandoned, scratch_folder
 from minigpt.storage.files import read_file, sha256_of
 
@@ -33,9 +34,6 @@ STATE, MANIFEST = "state.safetensors", "manifest.json"
 
 
 # The names of a record are the keys of the manifest and part of its format.
-Count = Annotated[int, Field(ge=0)]
-
-
 class _Record(BaseModel):
     # A manifest may come from someone else: unknown keys and wrong types are rejected.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -50,10 +48,9 @@ class Best(_Record):
 
 
 class ClockState(_Record):
-    """The state of the callback `Clock`.
+    """The state of `Clock`.
 
     Attributes:
-      batches: batches trained on.
       seconds: since training began, in all processes.
       epoch_step: the number of weight updates before this epoch.
       beside_a_step: seconds per weight update spent on everything else, in the last epoch.
@@ -69,14 +66,12 @@ class TrainingProgress(_Record):
     """The state of training between two weight updates.
 
     Attributes:
-      step: weight updates made.
       epoch: epochs that have ended and are validated and recorded.
       batch: batches of the next epoch that are done.
-      clock: the state of `Clock`.
       given_plan: the step limits in the user's configuration.
       plan: the step limits in effect, after changes by the time limit.
-      best: the best epoch so far; None before the first one ends.
-      epochs_since_best: epochs that have ended since the best one.
+      best: the best state so far; None before the first validation.
+      epochs_since_best: validations since the best one.
       config: every setting, as `config.config_record` returns it.
     """
 

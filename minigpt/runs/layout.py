@@ -116,17 +116,22 @@ def checkpoint_paths(folder: Path) -> list[Path]:
     return [path for _, _, path in found]
 
 
-def matches_checksum(file: Any) -> bool:
-    """Returns whether the bytes of a portable file match its checksum; true if it has none.
+def checksum(file: Any) -> tuple[int, int]:
+    """Returns where the bytes of a portable file have its checksum, and the right one; 0, 0 without one.
 
     It is the CRC-32 of the file in which the value of the key is 0.
     """
     place = bytes(file[:1024]).find(_CHECKSUM) + len(_CHECKSUM)
     if place < len(_CHECKSUM) or len(file) < place + 4:
-        return True
+        return 0, 0
     before = zlib.crc32(bytes(4), zlib.crc32(file[:place]))
-    found = int.from_bytes(bytes(file[place : place + 4]), "little")
-    return zlib.crc32(file[place + 4 :], before) == found
+    return place, zlib.crc32(file[place + 4 :], before)
+
+
+def matches_checksum(file: Any) -> bool:
+    """Returns whether the bytes of a portable file match its checksum; true if it has none."""
+    place, right = checksum(file)
+    return not place or int.from_bytes(bytes(file[place : place + 4]), "little") == right
 
 
 PORTABLE_FILE = "model.gguf"
@@ -147,9 +152,7 @@ def is_newer(file: Path, others: Iterable[Path]) -> bool:
 def is_current(run: Path, *others: str) -> bool:
     """Returns whether a run has a portable file that is not older than the files it is made from.
 
-    Args:
-      run: a run directory.
-      *others: names of other files in it that should not be newer.
+    `others` are the names of other files in it that should not be newer.
     """
     sources = checkpoint_paths(run / "checkpoints") or [run / "model.keras"]
     return is_newer(run / PORTABLE_FILE, [*sources, *(run / other for other in others)])

@@ -25,7 +25,6 @@ def run_lock(run: Path, if_writable: bool = False) -> Iterator[None]:
     that has this name: in a directory from someone else, a link may lead to any file.
 
     Args:
-      run: the run directory.
       if_writable: whether to go on without a lock if the directory or the lock file cannot be written.
     Raises:
       UserError: another process holds the lock, or it cannot be written.

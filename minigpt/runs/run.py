@@ -3,7 +3,7 @@
 config.toml      every setting, resolved: training from it again gives the same run
 corpus.json      fingerprint of the text and its split; tokenizer/: the files of the tokenizer
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
-metrics.jsonl    one object for each epoch
+metrics.jsonl    the scores of each validation
 samples.jsonl    the samples written after each epoch
 steps.jsonl      training loss, learning rate, speed and memory during the epochs
 analysis.json    baselines, memorization, verdicts of the doctor

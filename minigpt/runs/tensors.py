@@ -12,8 +12,7 @@ class _Weight(NamedTuple):
     """A weight of the Keras model: the tensors that it holds, one after the other.
 
     Attributes:
-      names: the tensors.
-      sizes: their numbers of outputs.
+      sizes: the numbers of outputs of the tensors.
       is_kernel: whether it is stored as [inputs, outputs]: its transpose is written.
       is_flat: whether it is written as a vector.
     """
@@ -30,7 +29,6 @@ def named_tensors(
     """Yields the tensors of a portable file (docs/portable-file.md).
 
     Args:
-      config: the description of the model.
       weights: the values of `model.weights`, in their order.
       joins_qkv: whether queries, keys and values of a GPT are one tensor, `attn_qkv`.
     Yields:

@@ -153,7 +153,6 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
     """Returns the application; the engines run while it does.
 
     Args:
-      server: the endpoints.
       hosts: the names that requests may give to this server; None for any.
       api_key: the key that requests need; None for no key.
     """

@@ -55,9 +55,7 @@ class Material:
       bytes: UTF-8 bytes of the targets, without end tokens.
       prompts: up to `PROMPTS` sources, or pieces of the text.
       new_tokens: how many follow a prompt within the context, up to `NEW_TOKENS`.
-      max_len: the context.
       lines: up to `LINES` pieces of the text and hard ones.
-      end_id: the end token.
       start_id: the token before the first one of a translation; None for texts.
     """
 

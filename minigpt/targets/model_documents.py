@@ -124,7 +124,6 @@ class DocumentedTokenizer:
 
     Attributes:
       settings: the content of minigpt.json.
-      packages: the packages that are used.
       decode: token ids → text.
     """
 

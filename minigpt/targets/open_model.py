@@ -116,10 +116,8 @@ class ModelSource:
         return settings
 
     def open(self, settings: TextSettings) -> Any:
-        """Opens the model.
+        """Opens the model, for texts that are generated with these settings.
 
-        Args:
-          settings: how texts are generated.
         Raises:
           UserError: the model cannot be loaded, or a file cannot do what the settings ask for.
         """

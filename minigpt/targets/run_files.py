@@ -33,9 +33,7 @@ LARGEST_WEIGHT = 127 * 65504
 class BestExport(Hook):
     """Writes an export of the best model at the end; says before training why it cannot.
 
-    Args:
-      target: the format.
-      name: the file or folder in the run directory.
+    `name` is that of the file or folder in the run directory.
     """
 
     _problem: str | None = None

@@ -122,7 +122,6 @@ class Target(abc.ABC):
 
     Attributes:
       name: its name, the value of `--format`.
-      is_folder: whether it is a folder.
       weights: the ways in which it can store matrices.
       packages: the modules that it needs, of the extra with its name.
       only_gpt: whether it supports only decoders.

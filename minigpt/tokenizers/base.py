@@ -38,6 +38,7 @@ class Tokenizer(Vocabulary):
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
         encodes, its new class has the next number.
+      lowercase: whether text is lower-cased before encoding.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
@@ -264,7 +265,6 @@ def encode_chunks(
     """Encodes texts chunk by chunk, each different chunk once.
 
     Args:
-      texts: the texts.
       split: returns the chunks of a text. The ids of the chunks, in order, are the ids of the text.
       encode: returns the ids of every chunk as bytes of int32[T], which are faster to join than lists.
     Returns:

@@ -173,7 +173,7 @@ class BytePairTokenizer(Tokenizer):
     unknown_id = None
 
     def __init__(self, model: bytes, lowercase: bool) -> None:
-        """Takes a model with the settings of `learn_model`; `lowercase`: before encoding."""
+        """Takes a model with the settings of `learn_model`."""
         proto = ModelProto.FromString(model)
         super().__init__([piece_bytes(piece) for piece in proto.pieces], lowercase)
         self.model = model

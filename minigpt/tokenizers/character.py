@@ -38,10 +38,9 @@ class CharacterTokenizer(Tokenizer):
     unknown_id = None
 
     def __init__(self, characters: Sequence[str], bytes_in_text: bytes, lowercase: bool) -> None:
-        """Args:
-        characters: the characters of the last ids, one code point each, without duplicates.
-        bytes_in_text: bytes of characters in the training text that are not among `characters`.
-        lowercase: whether text is lower-cased before encoding.
+        """Takes the characters of the last ids, one code point each, without duplicates.
+
+        `bytes_in_text` are bytes of characters in the training text that are not among them.
         """
         known = set(characters)
         needed = [byte for byte in range(0x80) if chr(byte) not in known]

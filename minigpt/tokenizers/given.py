@@ -25,7 +25,6 @@ class FileTokenizer(Tokenizer):
     A subclass is built from this content, and raises a ValueError if it cannot be used.
 
     Attributes:
-      file_name: the name of the saved file.
       has_space: whether the first token of a text has a space that the text does not have.
     """
 

@@ -87,7 +87,6 @@ class AddedToken:
     """A token and its flags, with the names of tokenizer.json.
 
     Attributes:
-      id: its id.
       content: its text, not empty.
       single_word, lstrip, rstrip: False: `GPT2Tokenizer` finds a token wherever its text occurs.
       normalized: whether it is searched for in the normalized text.

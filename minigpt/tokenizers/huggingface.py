@@ -117,7 +117,6 @@ def read_gpt2(
 
     Args:
       path: the file, for messages.
-      described: its content.
       end_id: the id of the end token; by default that of the first of END_NAMES that is there.
       size: the number of ids, if it is larger than the number of tokens.
       finds_special: whether special tokens are found in a text.

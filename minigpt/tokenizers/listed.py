@@ -21,7 +21,6 @@ class ListedTokenizer(FileTokenizer):
     prompts that are not in the vocabulary.
 
     Attributes:
-      names: the names.
       separator: what is between two names in a text: b" ", or b"" for characters.
       are_words: whether the names are words of the word tokenizer. Then text is split as there, with every
         sign a word of its own; otherwise at white space.

@@ -59,12 +59,7 @@ class Vocabulary(abc.ABC):
         return tuple(i for i, p in enumerate(self.pieces) if not p and i != self.end_id)
 
     def check_banned(self, ids: Sequence[int], name: str = "banned_tokens") -> None:
-        """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
-
-        Args:
-          ids: of tokens.
-          name: of the setting, for the message.
-        """
+        """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw."""
         should = f"should be an id from 0 to {self.vocab_size - 1}"
         if wrong := sorted(token for token in ids if token >= self.vocab_size):
             raise UserError(*(ArgumentProblem(name, token, should) for token in wrong))
@@ -205,11 +200,6 @@ class ContinuationText:
 
     Tokens are decoded together with the few tokens before them that determine their text: without stop
     strings, the joined results equal `Vocabulary.continuation`.
-
-    Args:
-      tokenizer: the tokenizer.
-      prompt_ids: int32[P].
-      stops: stop strings.
 
     Attributes:
       stopped: whether a stop string was found.

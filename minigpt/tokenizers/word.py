@@ -31,11 +31,7 @@ class WordTokenizer(Tokenizer):
     unknown_id = 1
 
     def __init__(self, words: Sequence[bytes], lowercase: bool) -> None:
-        """
-        Args:
-          words: the words of the ids from 3 on, in UTF-8, without duplicates.
-          lowercase: whether text is lower-cased before encoding.
-        """
+        """Takes the words of the ids from 3 on, in UTF-8, without duplicates."""
         super().__init__([b""] * SPECIAL_TOKENS + list(words), lowercase)
         self.lossless = False
         ids = np.arange(self.vocab_size, dtype=np.int32)

@@ -58,16 +58,14 @@ class Checkpointing:
         restore(self.model, checkpoint.arrays)
         self.clock.restore(progress.clock)
         self.epoch, self.batch = self._saved_at = progress.epoch, progress.batch
-        self.clock.epoch_step = self.clock.step - self.batch // self.accumulate_steps
+        done = self.batch // self.config.training.accumulate_steps
+        self.clock.epoch_step = self.clock.step - done
         self.best, self.epochs_since_best = progress.best, progress.epochs_since_best
 
     @property
-    def accumulate_steps(self) -> int:
-        return self.config.training.accumulate_steps
-
-    @property
     def batches_per_epoch(self) -> int:
-        return self.config.training.updates_per_epoch * self.accumulate_steps
+        training = self.config.training
+        return training.updates_per_epoch * training.accumulate_steps
 
     @property
     def epochs_done(self) -> float:

@@ -70,7 +70,6 @@ class Clock:
     The seconds of training are those of a `with` statement.
 
     Args:
-      config: the settings.
       limits: the number of updates; changed when the time limit requires it.
       tokens_per_step: tokens of one update, on average.
 

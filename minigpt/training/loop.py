@@ -30,11 +30,9 @@ class TrainingLoop:
 
     Args:
       run: the run, locked for this process.
-      task: data and scores.
       model: compiled for the task.
       callbacks: Keras callbacks. They see one `fit` that begins in the first epoch that has not ended; the
         logs of each epoch have the scores. Their own state is not in checkpoints.
-      console: where to print.
       hooks: outputs that training does not need; each fails without ending training.
       strategy: computes the steps. If it is not the first of several processes, nothing is written.
 

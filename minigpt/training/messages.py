@@ -124,7 +124,6 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float) -> str:
     """Returns the message at the end of training.
 
     Args:
-      loop: the training loop.
       scores: see `Task.final_scores`.
       seconds: the time of this process, including preparation and export.
     """

@@ -70,9 +70,7 @@ class Records:
     def add_scores(self, epoch: float, logs: dict[str, Any]) -> None:
         """Writes a line after a validation: the training loss of the epoch so far, and the scores.
 
-        Args:
-          epoch: epochs that are done; a fraction within an epoch; 0 before the first step.
-          logs: the losses and scores by name.
+        `epoch` is the number of epochs that are done: a fraction within an epoch, 0 before the first step.
         """
         speed = self.clock.tokens_per_second
         rate = float(np.asarray(self.model.optimizer.learning_rate))

@@ -259,7 +259,6 @@ def build_optimizer(
     Its learning rate is only the peak; the training loop sets it before every update.
 
     Args:
-      config: the settings.
       model: built.
       compiles_updates: whether an update is compiled with XLA separately, and not with the whole step.
     """

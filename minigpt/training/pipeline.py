@@ -66,8 +66,7 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    names_new_run = (config, run, base, text) != (None,) * 4
-    _check_arguments(resume_from, callbacks, names_new_run)
+    _check_arguments(resume_from, callbacks, (config, run, base, text) != (None,) * 4)
     overrides = as_strings(overrides, minutes)
     strategy = strategy or Strategy()
     is_first = strategy.is_first
@@ -174,7 +173,6 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
     """Returns the model of a task before its first step.
 
     Args:
-      task: the task.
       is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
     Raises:
       UserError: the run to start from has no model that can be used.
@@ -225,25 +223,18 @@ def run_facts(
         val_tokens=task.corpus.val.tokens,
         device=device,
         text=task.split,
-        bits_before_training=None
-        if bits is None
-        else dict(zip(("model", "ngram"), bits, strict=True)),
+        bits_before_training=bits and dict(zip(("model", "ngram"), bits, strict=True)),
     )
 
 
-def _check_arguments(
-    resume_from: str | Path | None, callbacks: object, names_new_run: bool
-) -> None:
-    if not isinstance(callbacks, Sequence) or not all(
-        isinstance(callback, keras.callbacks.Callback) for callback in callbacks
-    ):
-        raise TypeError(
-            f"`callbacks` should be a list of keras.callbacks.Callback. Received: {callbacks!r}"
-        )
+def _check_arguments(resume_from: str | Path | None, callbacks: Any, names_new_run: bool) -> None:
+    is_list = isinstance(callbacks, Sequence)
+    if not is_list or not all(isinstance(c, keras.callbacks.Callback) for c in callbacks):
+        expected = "`callbacks` should be a list of keras.callbacks.Callback"
+        raise TypeError(f"{expected}. Received: {callbacks!r}")
     if resume_from is not None:
         as_path("resume_from", resume_from)
         if names_new_run:
-            message = (
-                "cannot be combined with `config`, `text`, `run` or `base`; the run has its own"
-            )
-            raise UserError(ArgumentProblem("resume_from", resume_from, message))
+            problem = "cannot be combined with `config`, `text`, `run` or `base`"
+            problem += "; the run has its own"
+            raise UserError(ArgumentProblem("resume_from", resume_from, problem))

@@ -35,7 +35,6 @@ def held_out_prompts(
 
     Args:
       ids: int[n], the held-out text.
-      tokenizer: the tokenizer of the ids.
       seed: decides which ones are drawn.
       count: the most to return.
       max_len: the context. The first prompt is "", which begins a document, if they are shorter on average.

@@ -1,7 +1,7 @@
 """The start of training: a new run, or the newest checkpoint of an earlier one."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,12 +127,11 @@ class Start:
 
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
-        lines = f"Run         {run.path}"
+        line, source = f"Run         {run.path}", "the beginning: no checkpoint was saved"
         if self.run is None:
-            return lines
-        source = "the beginning: no checkpoint was saved"
+            return line
         source = str(self.checkpoint.path) if self.checkpoint else source
-        return f"{lines}\nResuming    at step {step:,} of {end:,}, from {source}"
+        return f"{line}\nResuming    at step {step:,} of {end:,}, from {source}"
 
 
 def new_training(
@@ -203,7 +202,6 @@ def complete_settings(
     """Fills in what the user has not set, by the text's size, the time limit and the machine's speed.
 
     Args:
-      config: the settings of the user.
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
     Returns:
@@ -213,16 +211,15 @@ def complete_settings(
     """
     text, size, speed, gpus, line, bits = None, None, REFERENCE_SPEED, 0, "", None
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
-    others: dict[str | None, Any] = {}
+    # The models that training may start from.
+    names: Iterable[str] = layout.bases() if is_auto else [] if name is None else [name]
+    sources: dict[str | None, Run | BaseFile]
+    sources = {each: run_or_file(each, "training.init_from") for each in names}
+    name, source = next(iter(sources.items()), (None, None))
     if is_auto:
-        others = {name: run_or_file(name, "training.init_from") for name in layout.bases()}
-        name = next(iter(others), None)
-        source: Run | BaseFile | None = others[name] if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
-            source, line = None, f"Starts from nothing: {reason}."
+            sources, source, line = {}, None, f"Starts from nothing: {reason}."
         config = config.with_training(init_from=name if source else None)
-    else:
-        source = starting_model(config)
     can_read, is_open = isinstance(config.data, FilesConfig | DialoguesConfig), False
     try:
         config = _with_given_tokenizer(config)
@@ -242,11 +239,10 @@ def complete_settings(
     elif is_open:
         text = text or read_text(data)
         size = text.size
-        others = others if is_auto and source else {name: source}
-        found = {n: _bits_before_training(each, text) for n, each in others.items()}
-        name, bits = min(found.items(), key=lambda pair: pair[1] or (math.inf,))
+        found = [(_bits_before_training(each, text), n) for n, each in sources.items()]
+        bits, name = min(found, key=lambda pair: pair[0] or (math.inf,), default=(None, None))
         if is_auto and source:
-            source, config = others[name], config.with_training(init_from=name)
+            source, config = sources[name], config.with_training(init_from=name)
         shown = f'the base "{name}"' if name in layout.bases() else name
         if bits is None and is_auto and source:
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
@@ -274,13 +270,13 @@ def complete_settings(
     return replace(completed, beginning=line, bits=bits), text
 
 
-def _bits_before_training(source: Run | BaseFile | None, text: Text) -> tuple[float, float] | None:
-    """Returns `bits_before_training` of the model to start from; None for a run without a portable file."""
-    if isinstance(source, Run):
-        with suppress(UserError):
-            return bits_before_training(BaseFile(source.portable_file), text)
-        return None
-    return bits_before_training(source, text) if source else None
+def _bits_before_training(source: Run | BaseFile, text: Text) -> tuple[float, float] | None:
+    """Returns `bits_before_training` of a model to start from; None for a run without a portable file."""
+    if isinstance(source, BaseFile):
+        return bits_before_training(source, text)
+    with suppress(UserError):
+        return bits_before_training(BaseFile(source.portable_file), text)
+    return None
 
 
 def _with_given_tokenizer(config: Config) -> Config:
@@ -350,7 +346,6 @@ def settings_to_extend(
     """Returns the smallest changes of settings with which training that has ended goes on.
 
     Args:
-      training: the settings.
       epoch: epochs that have ended.
       epochs_since_best: those since the best one.
       ended_by_time: whether the time limit has ended training.

@@ -188,9 +188,7 @@ def _cpu_speed() -> float:
 def training_seconds(task: Task, speed: float) -> float:
     """Estimates the time of training without its limit, from the multiplications.
 
-    Args:
-      task: the task.
-      speed: weights times tokens per second; see `probe_speed`.
+    `speed`: weights times tokens per second; see `probe_speed`.
     """
     training, model = task.config.training, task.config.model
     batches = training.epochs * training.updates_per_epoch * training.accumulate_steps

@@ -218,7 +218,6 @@ def samples_by_prompt(
     """Returns a dictionary for each prompt, or each source sentence, in the order of samples.jsonl.
 
     Args:
-      file: samples.jsonl.
       best_epoch: an epoch whose samples are always shown.
       only_best: whether to return the samples of that epoch alone; of the last one if it has none.
     Returns:

@@ -11,7 +11,6 @@ import tensorflow as tf
 from keras import ops
 
 from minigpt.models.layers.attention import cache_entries
-from minigpt.models.layers.dense import own_initializer
 from minigpt.models.layers.dropout import Dropout
 
 
@@ -103,7 +102,6 @@ class NGramEmbedding(keras.layers.Layer):
       rows: rows of the table of each order.
       embed_dim: D.
       dropout_rate: share of the sum's entries dropped in training.
-      initializer: of each table.
     """
 
     def __init__(
@@ -112,20 +110,18 @@ class NGramEmbedding(keras.layers.Layer):
         rows: int,
         embed_dim: int,
         dropout_rate: float = 0.0,
-        initializer: Any = "zeros",
         **kwargs: Any,
     ) -> None:
         # Keras would cast the ids in the cache to bfloat16, which is exact up to 256 only.
         super().__init__(autocast=False, **kwargs)
         self.orders, self.rows, self.embed_dim = list(orders), rows, embed_dim
-        self.initializer = keras.initializers.get(initializer)
         self.dropout_rate = dropout_rate
         self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.table = self.add_weight(
             shape=(len(self.orders) * self.rows, self.embed_dim),
-            initializer=own_initializer(self.initializer),
+            initializer="zeros",
             name="table",
         )
         self.built = True
@@ -160,11 +156,8 @@ class NGramEmbedding(keras.layers.Layer):
         return self.dropout(total, training=training), cache
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            **{n: getattr(self, n) for n in ("orders", "rows", "embed_dim", "dropout_rate")},
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
+        names = ("orders", "rows", "embed_dim", "dropout_rate")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def ngram_row(newest_first: list[Any], rows: int) -> Any:

@@ -30,8 +30,6 @@ def write_run_file(
     """Writes a model of a run as a portable file, whole or not at all. An existing file is replaced.
 
     Args:
-      run: the run.
-      path: the file.
       weights_type: how matrices are stored.
       weights: the values of `model.weights`; None: those of the best model, which is read.
       record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the weights, as far as they are known;

@@ -222,15 +222,10 @@ class PortableTextModel(PortableModel, BaseTextModel):
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
             self._engine.current = None
             losses: list[float] = []
-            settings = (
-                length,
-                int(batch_size),
-                int(seed),
-                int(steps or 0),
-                float(learning_rate or 0),
-            )
+            rate = float(learning_rate or 0)
+            how = length, int(batch_size), int(seed), int(steps or 0), rate
             try:
-                with self._engine.learning(ids, *settings) as (count, step):
+                with self._engine.learning(ids, *how) as (count, step):
                     for number in range(1, count + 1):
                         losses.append(step())
                         if on_step is not None and on_step(number, losses[-1]) is False:
@@ -337,12 +332,12 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
     ) -> list[list[int]]:
         if problems := engine_problems({"beams": beams}, "; minigpt.load has"):
             raise UserError(*problems)
-        return [self._target(source, max_new_tokens) for source in sources]
-
-    def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
-        with self._lock:
-            self._engine.start_translation(source, max_new_tokens)
-            return self._engine.add_tokens(self.max_len)
+        targets = []
+        for source in sources:
+            with self._lock:
+                self._engine.start_translation(source, max_new_tokens)
+                targets.append(self._engine.add_tokens(self.max_len))
+        return targets
 
 
 def _window(

@@ -1,9 +1,6 @@
 """Writing the portable file: a whole model in one GGUF file (docs/portable-file.md)."""
 
 import json
-import mmap
-import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import minigpt
 from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
+from minigpt.runs.layout import checksum
 from minigpt.runs.tensors import named_tensors
 from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.tokenizer_tables import (
@@ -82,10 +80,7 @@ def write_portable(
     """Writes a portable file, whole or not at all. An existing file is replaced.
 
     Args:
-      path: the file.
-      config, tokenizer: those of the model.
       weights: the values of `model.weights`, in their order.
-      name: the name of the model.
       training: facts about the run, the keys of `minigpt.training`.
       weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
     Raises:
@@ -98,6 +93,7 @@ def write_portable(
     architecture = architecture_of(model, vocabulary)
     with atomic_file(path) as unfinished:
         writer = gguf.GGUFWriter(unfinished, architecture)
+        # One of the first keys: before any text that the user chooses.
         writer.add_uint32(_CHECKSUM, 0)
         if name:
             writer.add_name(name)
@@ -121,16 +117,11 @@ def write_portable(
 
 
 def write_checksum(path: Path) -> None:
-    """Sets the key `_CHECKSUM` to the CRC-32 of the file in which its value is 0."""
-    with path.open("r+b") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            # One of the first keys: before any text that the user chooses.
-            place = data.find(_CHECKSUM.encode()) + len(_CHECKSUM) + 4
-            with memoryview(data) as view:
-                before = zlib.crc32(bytes(4), zlib.crc32(view[:place]))
-                checksum = zlib.crc32(view[place + 4 :], before)
-        file.seek(place)
-        file.write(struct.pack("<I", checksum))
+    """Sets the checksum of a portable file, in place."""
+    data = np.memmap(path, np.uint8)
+    place, right = checksum(data)
+    data[place : place + 4] = list(right.to_bytes(4, "little"))
+    data.flush()
 
 
 def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | None:

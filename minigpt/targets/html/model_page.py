@@ -59,7 +59,6 @@ def write_page(
 
     Args:
       run: the run. Its records may be damaged, or come from somebody else.
-      output: the file.
       weights: how matrices are stored.
       text: the training text, if the page should contain it; see `training_text`.
     """

@@ -93,11 +93,8 @@ class Architecture(abc.ABC):
     ) -> tuple[GPTConfig, int, int | None]:
         """Returns the description of a model, V, and the id of its end token, None if there is none.
 
-        Args:
-          content: the JSON object.
-          path: the file, for messages.
         Raises:
-          UserError: a setting is not supported; one problem for every setting.
+          UserError: with the path, and one problem for every setting that is not supported.
         """
         problems: list[str] = []
 

@@ -153,7 +153,6 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
     """Reads the tokenizer of a Hugging Face folder.
 
     Args:
-      folder: the folder.
       vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
     """
@@ -183,7 +182,6 @@ def open_weights(
     """Opens the weights of a folder, and compares names and shapes with those that config.json implies.
 
     Args:
-      folder: the folder.
       architecture: names omit its prefix; its buffers are left out.
       expected: the shape of every tensor.
       tied: whether the head is the token table. The files may then contain an equal head.

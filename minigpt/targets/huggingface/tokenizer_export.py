@@ -78,7 +78,7 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
         parts["pre_tokenizer"] = _sequence("pretokenizers", split, byte_level)
         parts["normalizer"] = {"type": "NFC"}
     model = _bpe(tokenizer.encoder | tokenizer.special, tokenizer.merges)
-    end = next(token for token, i in tokenizer.special.items() if i == tokenizer.end_id)
+    end = tokenizer.end_name
     described = _described(tokenizer.special, model, tokenizer.added, **parts)
     return described, {"bos_token": end, "eos_token": end, "unk_token": end}
 

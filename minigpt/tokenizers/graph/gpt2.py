@@ -23,7 +23,6 @@ class GraphAddedTokens(tf.Module):
     """Finds the added tokens of a `GPT2Tokenizer`.
 
     Args:
-      tokens: the tokens.
       normalize: normalizes text, in Python; `normalized` in TensorFlow: string[N] → string[N].
     """
 
@@ -41,11 +40,7 @@ class GraphAddedTokens(tf.Module):
     def ids(
         self, texts: tf.Tensor, encode: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Encodes texts: string[N] → ragged int32[N, None].
-
-        Args:
-          encode: string[M] → ragged int32[M, None], for the parts between added tokens.
-        """
+        """Encodes texts: string[N] → ragged int32[N, None]. `encode` encodes what is between the tokens."""
         parts, ids = self._as_they_are.split(texts)
         # What is a token already is an empty text for the second search.
         again, more = self._in_normalized.split(self._normalized(parts.flat_values))

@@ -36,8 +36,7 @@ class LanguageModeling(Task):
         ]
         if problems:
             raise UserError(*problems)
-        windows = windows_in_pass(self.corpus.train.tokens, length)
-        self.batches_in_pass = windows // training.batch_size
+        self.batches_in_pass = windows_in_pass(tokens, length) // training.batch_size
         sampling = self.config.sampling
         if "prompts" not in sampling.model_fields_set:
             ids, context = self.corpus.val.ids, self.config.model.max_len

@@ -26,7 +26,6 @@ class Task(abc.ABC):
 
     Attributes:
       config: the settings, with all open values resolved, so that the run can be repeated from them.
-      corpus: the token ids that they describe.
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
@@ -69,7 +68,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def set_model(self, model: keras.Model) -> None:
-        """Sets the model that `loss` and `scores` evaluate."""
+        """Sets the model that `scores` evaluates."""
 
     @property
     @abc.abstractmethod
