@@ -83,6 +83,31 @@ def gathering(problems: list[str]) -> Iterator[None]:
         problems += error.problems
 
 
+# Arguments of Python that stand for a setting.
+_SETTINGS = {"minutes": "training.max_minutes", "base": "training.init_from"}
+
+
+@contextmanager
+def naming_arguments(**given: object) -> Iterator[None]:
+    """Names the arguments that are given, instead of their settings, in the problems of a `UserError`."""
+    try:
+        yield
+    except UserError as error:
+        problems = error.problems
+        for name, value in given.items():
+            if value is not None:
+                problems = tuple(_named(problem, name, value) for problem in problems)
+        raise UserError(*problems) from None
+
+
+def _named(problem: str, name: str, value: object) -> str:
+    setting = f"{_SETTINGS[name]} = "
+    if not isinstance(problem, ArgumentProblem):
+        return problem.replace(setting, f"{name} = ")
+    is_it = setting.startswith(f"{problem.name} ") or str(problem.value).startswith(setting)
+    return ArgumentProblem(name, value, problem.message) if is_it else problem
+
+
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Returns "; did you mean ...?" or, if nothing is similar, the known names."""
     known = list(known)

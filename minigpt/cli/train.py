@@ -15,13 +15,13 @@ from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
 from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
-from minigpt.errors import UserError, gathering
+from minigpt.errors import UserError, gathering, naming_arguments
 from minigpt.notices import notices_to
 from minigpt.runs.layout import check_new_run, check_run, run_name
 
 NEW_RUN = {"config": "--config", "text": "--text", "run": "--run", "base": "--base"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
-OVERRIDES = {"overrides": "--set", "changes": "--set"}
+OVERRIDES = {"overrides": "--set", "changes": "--set", "minutes": "--minutes"}
 
 
 def _config_names(incomplete: str) -> list[str]:
@@ -81,22 +81,19 @@ def train(
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
         raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
-    changes, options = list(overrides or []), {"data.me": "--me"}
+    changes, options = list(overrides or []), OVERRIDES | {"data.me": "--me"}
     if minutes is not None:
-        options["training.max_minutes"] = "--minutes"
         changes.append(f"training.max_minutes={minutes}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if resume:
             given = {"--config": config, "--text": text, "--run": run, "--base": base, "--me": me}
-            with naming_options(RESUMED_RUN | OVERRIDES | options):
+            with naming_options(RESUMED_RUN | options), naming_arguments(minutes=minutes):
                 _resume(resume, given, changes)
             return
-        if base is not None:
-            options["training.init_from"] = "--base"
         if me is not None:
             changes.append(f"data.me={json.dumps(me, ensure_ascii=False)}")
-        with naming_options(NEW_RUN | OVERRIDES | options):
+        with naming_options(NEW_RUN | options), naming_arguments(minutes=minutes, base=base):
             name = run_name(config, text or [])
             settings = new_settings(config, text or [], run, changes, base)
             # These import TensorFlow, so a wrong option is reported before.

@@ -110,7 +110,7 @@ def load_new_config(
         source = "default"
     config = load_config(source, overrides, text)
     if config.data.source == "stories" and source is None and base not in (None, "auto"):
-        problem = "needs a text (--text); the bundled stories are learned from nothing"
+        problem = "needs `text` (--text); the bundled stories are learned from nothing"
         raise UserError(ArgumentProblem("base", base, problem))
     return config
 

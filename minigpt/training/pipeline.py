@@ -19,12 +19,13 @@ from minigpt.config import Config, DialoguesConfig
 from minigpt.config.loading import Overrides, as_strings
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import install_command
-from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.errors import ArgumentProblem, UserError, as_path, naming_arguments
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.models.lora import count_merged, enable_lora
 from minigpt.models.state import copy_weights
 from minigpt.notices import notices_to
+from minigpt.runs.layout import check_run
 from minigpt.runs.records import Facts
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file
@@ -76,11 +77,12 @@ def train(
     hooks = hooks if is_first else ()
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console, indent=2)))
-        start = (
-            new_training(config, overrides, run, name, is_first, strategy.is_alone, base, text)
-            if resume_from is None
-            else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
-        )
+        with naming_arguments(minutes=minutes, base=base):
+            start = (
+                new_training(config, overrides, run, name, is_first, strategy.is_alone, base, text)
+                if resume_from is None
+                else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
+            )
         if start.config.training.tensorboard and find_spec("tensorboard") is None:
             problem = f"TensorBoard is not installed: {install_command('tensorboard')}"
             raise UserError(f"training.tensorboard = true: {problem}")
@@ -247,3 +249,4 @@ def _check_arguments(
                 "cannot be combined with `config`, `text`, `run` or `base`; the run has its own"
             )
             raise UserError(ArgumentProblem("resume_from", resume_from, message))
+        check_run(Path(resume_from), "resume_from")

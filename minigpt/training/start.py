@@ -215,7 +215,7 @@ def complete_settings(
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
     others: dict[str | None, Any] = {}
     if is_auto:
-        others = {name: run_or_file(name, "training.init_from") for name in layout.bases()}
+        others = {name: run_or_file(name, "base") for name in layout.bases()}
         name = next(iter(others), None)
         source: Run | BaseFile | None = others[name] if name else None
         if reason := why_from_nothing(config, name, source.config if source else None):
