@@ -283,6 +283,8 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     message = details["msg"].removeprefix("Input ").removeprefix("List ")
     if kind == "combination":
         name, value = f"{section}.{details['ctx']['setting']}", details["ctx"]["value"]
+    elif kind == "list_type":
+        message += f", such as [{_SHORT.repr(value)}]"
     elif kind == "union_tag_invalid":
         key = selector(section)
         name, value = f"{section}.{key}", value[key]
