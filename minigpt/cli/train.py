@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 import minigpt
 from minigpt.cli.command import BaseOption, TextOption, naming_options
-from minigpt.cli.terminal import print_json, print_message, print_text
+from minigpt.cli.terminal import print_json, print_message
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
 from minigpt.distribution.cluster import worker_place
@@ -18,6 +19,7 @@ from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering, naming_arguments
 from minigpt.notices import notices_to
 from minigpt.runs.layout import check_new_run, check_run, run_name
+from minigpt.training.console import new_console, show
 
 NEW_RUN = {"config": "--config", "text": "--text", "run": "--run", "base": "--base"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -85,7 +87,8 @@ def train(
     if minutes is not None:
         changes.append(f"training.max_minutes={minutes}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
-    with notices_to(print_message if as_json else print_text):
+    console = new_console()
+    with notices_to(print_message if as_json else partial(show, console, indent=2)):
         if resume:
             given = {"--config": config, "--text": text, "--run": run, "--base": base, "--me": me}
             with naming_options(RESUMED_RUN | options), naming_arguments(minutes=minutes):
@@ -101,7 +104,10 @@ def train(
                 minigpt.train(settings, run, name=name, command=program_name())
             else:
                 found = minigpt.plan(settings, run, name=name)
-                print_json(found.as_dict()) if as_json else print_text(found.in_words())
+                if as_json:
+                    print_json(found.as_dict())
+                else:
+                    show(console, found.in_words(), indent=12)
 
 
 def new_settings(
