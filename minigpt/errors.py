@@ -93,19 +93,17 @@ def naming_arguments(**given: object) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        problems = error.problems
-        for name, value in given.items():
-            if value is not None:
-                problems = tuple(_named(problem, name, value) for problem in problems)
-        raise UserError(*problems) from None
+        raise UserError(*(_named(problem, given) for problem in error.problems)) from None
 
 
-def _named(problem: str, name: str, value: object) -> str:
-    setting = f"{_SETTINGS[name]} = "
-    if not isinstance(problem, ArgumentProblem):
-        return problem.replace(setting, f"{name} = ")
-    is_it = setting.startswith(f"{problem.name} ") or str(problem.value).startswith(setting)
-    return ArgumentProblem(name, value, problem.message) if is_it else problem
+def _named(problem: str, given: Mapping[str, object]) -> str:
+    for name in (name for name, value in given.items() if value is not None):
+        setting = _SETTINGS[name]
+        if not isinstance(problem, ArgumentProblem):
+            problem = problem.replace(f"{setting} = ", f"{name} = ")
+        elif setting in (problem.name, str(problem.value).partition(" = ")[0]):
+            problem = ArgumentProblem(name, given[name], problem.message)
+    return problem
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:

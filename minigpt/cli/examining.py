@@ -62,18 +62,14 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Examine a run: what is wrong with it, and what to do."""
-    found = minigpt.examine(run)
-    actions = [verdict.runnable_action(run, program_name()) for verdict in found]
+    found = [(each, each.runnable_action(run, program_name())) for each in minigpt.examine(run)]
     if as_json:
-        verdicts = zip(found, actions, strict=True)
-        print_json(
-            {"verdicts": [found.as_dict() | {"action": action} for found, action in verdicts]}
-        )
+        print_json({"verdicts": [each.as_dict() | {"action": action} for each, action in found]})
         return
     if not found:
         print("No problems found.")
     console = new_console()
-    for verdict, action in zip(found, actions, strict=True):
+    for verdict, action in found:
         lines = filter(None, (verdict.title, verdict.evidence, action))
         show(console, "\n  ".join(lines), indent=2)
     show(console, "\n".join(figures(read_history(minigpt.Run(run)))), indent=2)

@@ -13,7 +13,7 @@ import minigpt
 from minigpt.cli.command import BaseOption, TextOption, naming_options
 from minigpt.cli.terminal import print_json, print_message
 from minigpt.config import Config, load_config, shipped_configs
-from minigpt.config.loading import load_new_config
+from minigpt.config.loading import as_strings, load_new_config
 from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering, naming_arguments
@@ -26,10 +26,6 @@ RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
 OVERRIDES = {"overrides": "--set", "changes": "--set", "minutes": "--minutes"}
 
 
-def _config_names(incomplete: str) -> list[str]:
-    return [name for name in shipped_configs() if name.startswith(incomplete)]
-
-
 def train(
     context: typer.Context,
     config: Annotated[
@@ -37,7 +33,9 @@ def train(
         typer.Option(
             metavar="FILE",
             help="TOML file, or name of a shipped configuration.",
-            autocompletion=_config_names,
+            autocompletion=lambda incomplete: [
+                name for name in shipped_configs() if name.startswith(incomplete)
+            ],
         ),
     ] = None,
     text: TextOption = None,
@@ -83,9 +81,7 @@ def train(
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
         raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
-    changes, options = list(overrides or []), OVERRIDES | {"data.me": "--me"}
-    if minutes is not None:
-        changes.append(f"training.max_minutes={minutes}")
+    changes, options = [*as_strings(overrides or [], minutes)], OVERRIDES | {"data.me": "--me"}
     # Messages are part of the training output. The training console prints them as soon as it exists.
     console = new_console()
     with notices_to(print_message if as_json else partial(show, console, indent=2)):

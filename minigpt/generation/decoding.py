@@ -16,6 +16,7 @@ _LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
 _MAX_NEW_TOKENS = tf.TensorSpec([], tf.int32, "max_new_tokens")
 _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
+_GENERATE = [_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
 
 
 class Decoder:
@@ -57,17 +58,7 @@ class Decoder:
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            _TOKEN_IDS,
-            _LENGTHS,
-            _MAX_NEW_TOKENS,
-            SAMPLING_SPEC,
-            _SEEDS,
-            _BANNED_TOKENS,
-        ],
-    )
+    @tf.function(autograph=False, input_signature=_GENERATE)
     def generate(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Samples until the end token or max_new_tokens.
 

@@ -62,9 +62,9 @@ def plan(
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C.
     """
-    overrides = as_strings(overrides, minutes)
     with naming_arguments(minutes=minutes, base=base):
-        start = new_training(config, overrides, run, name, base=base, text=text)
+        given = as_strings(overrides, minutes)
+        start = new_training(config, given, run, name, base=base, text=text)
     stop_if_interrupted()
     device = Strategy().set_up(start.config.training)
     corpus = start.open_corpus()

@@ -67,8 +67,7 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    names_new_run = (config, run, base, text) != (None,) * 4
-    _check_arguments(resume_from, callbacks, names_new_run)
+    _check_arguments(resume_from, callbacks, (config, run, base, text) != (None,) * 4)
     overrides = as_strings(overrides, minutes)
     strategy = strategy or Strategy()
     is_first = strategy.is_first
@@ -100,15 +99,13 @@ def train(
         # 3. Model.
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
         strategy.compile(task, model)
-        # Not before the text and all settings are known to be usable.
-        if start.completed and start.completed.beginning:
-            show(console, start.completed.beginning)
         seconds = training_seconds(task, probe_speed(task.config.training)[0])
-        if start.completed:
-            show(console, messages.in_a_sentence(task, model, seconds))
+        if completed := start.completed:
+            # Not before the text and all settings are known to be usable.
+            sentence = messages.in_a_sentence(task, model, seconds)
+            show(console, f"{completed.beginning}\n{sentence}".strip())
         description = messages.in_lines(messages.summary(task, model, device, seconds))
-        bits = start.completed.bits if start.completed else None
-        facts = run_facts(task, model, device, bits)
+        facts = run_facts(task, model, device, completed and completed.bits)
         stop_if_interrupted()
 
         # 4. Restore.
