@@ -104,7 +104,7 @@ def _usage_problem(error: typer.TyperException) -> str:
     """Returns in one line what is wrong with an option, with the value that was given."""
     message = error.format_message()
     if type(error).__name__ == "NoSuchOption" and (instead := _instead(error)):
-        return f"{error.option_name}: no such option; {instead}"
+        return instead
     found = re.fullmatch(r"Invalid value for '(.+?)': (?:Input |Value error, )?(.+)", message)
     if not (found and isinstance(error.__cause__, ValidationError)):
         return message
@@ -115,16 +115,16 @@ def _usage_problem(error: typer.TyperException) -> str:
 
 
 def _instead(error: Any) -> str:
-    """Returns which setting or which commands an unknown option is for; "" if there are none."""
+    """Returns which setting or which commands an unknown option is for, in a message; "" if none."""
     option, name = error.option_name, error.option_name.lstrip("-").replace("-", "_")
     if any("--set" in parameter.opts for parameter in error.ctx.command.params):
         keys = {(s, key) for s in SECTIONS for v in variants(s).values() for key in v.model_fields}
         pairs = ((s, key) for s in SECTIONS for key in (name, f"{name}s") if (s, key) in keys)
         if found := [f"--set {section}.{key}=VALUE" for section, key in pairs]:
-            return f"use: {' or '.join(found)}"
+            return f"{option}: no such option; use: {' or '.join(found)}"
     app: Any = get_command(build_app(COMMANDS if _can_train() else PORTABLE))
     found = [c for c, each in app.commands.items() if any(option in p.opts for p in each.params)]
-    return f"is an option of: {', '.join(found)}" if found else ""
+    return f"{option}: no such option; is an option of: {', '.join(found)}" if found else ""
 
 
 def _can_train() -> bool:

@@ -105,7 +105,7 @@ def train(
             sentence = messages.in_a_sentence(task, model, seconds)
             show(console, f"{completed.beginning}\n{sentence}".strip())
         description = messages.in_lines(messages.summary(task, model, device, seconds))
-        facts = run_facts(task, model, device, completed and completed.bits)
+        facts = run_facts(task, model, device, completed.bits if completed else None)
         stop_if_interrupted()
 
         # 4. Restore.
