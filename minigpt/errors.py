@@ -83,6 +83,29 @@ def gathering(problems: list[str]) -> Iterator[None]:
         problems += error.problems
 
 
+# Arguments of Python that stand for a setting.
+_SETTINGS = {"minutes": "training.max_minutes", "base": "training.init_from"}
+
+
+@contextmanager
+def naming_arguments(**given: object) -> Iterator[None]:
+    """Names the arguments that are given, instead of their settings, in the problems of a `UserError`."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(*(_named(problem, given) for problem in error.problems)) from None
+
+
+def _named(problem: str, given: Mapping[str, object]) -> str:
+    for name in (name for name, value in given.items() if value is not None):
+        setting = _SETTINGS[name]
+        if not isinstance(problem, ArgumentProblem):
+            problem = problem.replace(f"{setting} = ", f"{name} = ")
+        elif setting in (problem.name, str(problem.value).partition(" = ")[0]):
+            problem = ArgumentProblem(name, given[name], problem.message)
+    return problem
+
+
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Returns "; did you mean ...?" or, if nothing is similar, the known names."""
     known = list(known)

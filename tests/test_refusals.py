@@ -227,6 +227,21 @@ CALLS: list[tuple[str, Callable[[Given], Any]]] = [
     ("`config`", lambda g: minigpt.train(5)),
     ("`resume_from`", lambda g: minigpt.train(resume_from=5)),
     ("`name`", lambda g: minigpt.train(name=5)),
+    ("minutes = -1", lambda g: minigpt.train(minutes=-1)),
+    ("minutes = 'ten'", lambda g: minigpt.plan(minutes="ten")),
+    ("base = 'none.gguf'", lambda g: minigpt.train(text=__file__, base="none.gguf")),
+    ("base = ''", lambda g: minigpt.plan(text=__file__, base="")),
+    (
+        "model.num_layers = 99: base = ",
+        lambda g: minigpt.train(text=__file__, base=g.tiny.path, overrides=["model.num_layers=99"]),
+    ),
+    (
+        "base = 'nowhere'",
+        lambda g: minigpt.sweep(
+            {"training.seed": [1]}, output="new", text=[__file__], base=Path("nowhere")
+        ),
+    ),
+    ("resume_from = 'none'", lambda g: minigpt.train(resume_from="none")),
     ("`path`", lambda g: minigpt.load_portable(5)),
     ("`folder`", lambda g: minigpt.import_run(5, "new")),
     ("`run`", lambda g: minigpt.import_run("new", 5)),

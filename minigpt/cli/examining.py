@@ -7,7 +7,7 @@ import typer
 
 import minigpt
 from minigpt.cli import command
-from minigpt.cli.terminal import print_json, print_text
+from minigpt.cli.terminal import print_json
 from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.insight.doctor import figures
@@ -16,6 +16,7 @@ from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 from minigpt.runs.analysis import COPIED, TITLES
 from minigpt.runs.run import Run
+from minigpt.training.console import new_console, show
 
 
 @command.command({"run": "RUN", "text": "--text", "stride": "--stride"})
@@ -52,7 +53,7 @@ def evaluate(
         bleu = "–" if scores.bleu is None else f"{scores.bleu:.2f}"
         beams = f"{scores.beams} beam{'s' * (scores.beams > 1)}"
         line += f"; BLEU {bleu} with {beams}, over {scores.pairs:,} pairs"
-    print(line)
+    show(new_console(), line)
 
 
 @command.command({"run": "RUN"})
@@ -61,19 +62,17 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Examine a run: what is wrong with it, and what to do."""
-    found = minigpt.examine(run)
-    actions = [verdict.runnable_action(run, program_name()) for verdict in found]
+    found = [(each, each.runnable_action(run, program_name())) for each in minigpt.examine(run)]
     if as_json:
-        verdicts = zip(found, actions, strict=True)
-        print_json(
-            {"verdicts": [found.as_dict() | {"action": action} for found, action in verdicts]}
-        )
+        print_json({"verdicts": [each.as_dict() | {"action": action} for each, action in found]})
         return
     if not found:
         print("No problems found.")
-    for verdict, action in zip(found, actions, strict=True):
-        print_text("\n  ".join(filter(None, (verdict.title, verdict.evidence, action))))
-    print_text("\n".join(figures(read_history(minigpt.Run(run)))))
+    console = new_console()
+    for verdict, action in found:
+        lines = filter(None, (verdict.title, verdict.evidence, action))
+        show(console, "\n  ".join(lines), indent=2)
+    show(console, "\n".join(figures(read_history(minigpt.Run(run)))), indent=2)
 
 
 @command.command({"run": "RUN", "state": "--state"})
@@ -96,9 +95,10 @@ def memorized(
         print_json(found.as_dict())
     else:
         passages = f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters"
-        print_text(f"{found.in_words()} {found.tokens:,} tokens, {passages}, exactly the same.")
+        measured = f"{found.in_words()} {found.tokens:,} tokens, {passages}, exactly the same."
         under = f"The model has not memorized: the difference is below {100 * COPIED:.0f} points"
-        print_text(f"{TITLES['memorized'] if found.has_memorized else under} (state: {state}).")
+        verdict = f"{TITLES['memorized'] if found.has_memorized else under} (state: {state})."
+        show(new_console(), f"{measured}\n{verdict}")
 
 
 @command.command({"run": "RUN", "output": "--output"})

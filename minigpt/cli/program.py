@@ -6,13 +6,15 @@ import re
 import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer.main import get_command
 
 import minigpt
 from minigpt.cli.terminal import print_message
+from minigpt.config.schema import SECTIONS, variants
 from minigpt.environment import NEEDS_TENSORFLOW, program_name
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
@@ -101,6 +103,8 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
 def _usage_problem(error: typer.TyperException) -> str:
     """Returns in one line what is wrong with an option, with the value that was given."""
     message = error.format_message()
+    if type(error).__name__ == "NoSuchOption" and (instead := _instead(error)):
+        return instead
     found = re.fullmatch(r"Invalid value for '(.+?)': (?:Input |Value error, )?(.+)", message)
     if not (found and isinstance(error.__cause__, ValidationError)):
         return message
@@ -108,6 +112,19 @@ def _usage_problem(error: typer.TyperException) -> str:
     value = first["input"]
     problem = found[2].replace(f"{value!r} is not one of", "should be one of")
     return f"{found[1]} {value or repr(value)}: {problem}"
+
+
+def _instead(error: Any) -> str:
+    """Returns which setting or which commands an unknown option is for, in a message; "" if none."""
+    option, name = error.option_name, error.option_name.lstrip("-").replace("-", "_")
+    if any("--set" in parameter.opts for parameter in error.ctx.command.params):
+        keys = {(s, key) for s in SECTIONS for v in variants(s).values() for key in v.model_fields}
+        pairs = ((s, key) for s in SECTIONS for key in (name, f"{name}s") if (s, key) in keys)
+        if found := [f"--set {section}.{key}=VALUE" for section, key in pairs]:
+            return f"{option}: no such option; use: {' or '.join(found)}"
+    app: Any = get_command(build_app(COMMANDS if _can_train() else PORTABLE))
+    found = [c for c, each in app.commands.items() if any(option in p.opts for p in each.params)]
+    return f"{option}: no such option; is an option of: {', '.join(found)}" if found else ""
 
 
 def _can_train() -> bool:

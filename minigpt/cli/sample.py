@@ -54,11 +54,8 @@ def sample(
     own = next(iter(sampling.prompts), "")
     prompts = prompt or ([] if interactive else _piped_prompts(own))
     model = command.model_of(source, sampling, verbose, interactive)
-    settings = {
-        "max_new_tokens": sampling.max_new_tokens,
-        "sampling": sampling,
-        "logits_processor": form,
-    }
+    settings: dict[str, Any] = {"sampling": sampling, "logits_processor": form}
+    settings["max_new_tokens"] = sampling.max_new_tokens
     draws = sampling.temperature > 0 and sampling.top_k != 1
 
     def print_heading(seed: int, number: int, total: int) -> None:
@@ -93,15 +90,13 @@ def sample(
             if form and len(found.tokens) == sampling.max_new_tokens:
                 terminal.print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
-    def print_seed(seed: int) -> None:
+    def answer(*texts: str) -> None:
+        seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
+        for number, text in enumerate(texts):
+            print_samples(text, seed, number * num_samples, len(texts) * num_samples)
         # After the texts: a refusal is one line.
         if draws and given.get("seed") is None:
             terminal.print_message(f"seed {seed}")
-
-    def answer(text: str) -> None:
-        seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
-        print_samples(text, seed, 0, num_samples)
-        print_seed(seed)
 
     with warnings.catch_warnings():
         # `print_samples` reports them by the option's name.
@@ -110,11 +105,7 @@ def sample(
             answer(own)
             terminal.prompt_loop("Type a prompt and press Enter.", answer)
         else:
-            seed = base_models.given_or_drawn(given.get("seed"), sampling, says=False)
-            for number, text in enumerate(prompts):
-                printed, total = number * num_samples, len(prompts) * num_samples
-                print_samples(text, seed, printed, total)
-            print_seed(seed)
+            answer(*prompts)
 
 
 def _form(**given: Any) -> Any:

@@ -93,11 +93,8 @@ def serve(
         page = ServedPage(file, None if source.is_file else run, Path(folder))
         application = build_application(Server(model, scheduler, page), hosts or None, api_key)
         url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-        run_server(
-            application,
-            listening,
-            lambda: print_message(f"Serving {model.name} at {url}. Press Ctrl-C to stop."),
-        )
+        ready = f"Serving {model.name} at {url}. Press Ctrl-C to stop."
+        run_server(application, listening, lambda: print_message(ready))
 
 
 def _name(run: Path) -> str:

@@ -37,8 +37,8 @@ def sweep(
         if name in values:
             raise UserError(f"--set {override}: {name} is given twice; should have one list")
         values[name] = _values(listed)
-    options = {"output": "--output"} | ({"training.init_from": "--base"} if base else {})
-    with naming_options(NEW_RUN | OVERRIDES | options), notices_to(print_text):
+    options = NEW_RUN | OVERRIDES | {"output": "--output"}
+    with naming_options(options), notices_to(print_text):
         runs = minigpt.sweep(values, config, output=output, text=text or [], base=base)
     print_table([HEADINGS, *map(row_of, runs)])
     raise typer.Exit(any(run.state != "finished" for run in runs))

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,22 +11,19 @@ import typer
 
 import minigpt
 from minigpt.cli.command import BaseOption, TextOption, naming_options
-from minigpt.cli.terminal import print_json, print_message, print_text
+from minigpt.cli.terminal import print_json, print_message
 from minigpt.config import Config, load_config, shipped_configs
-from minigpt.config.loading import load_new_config
+from minigpt.config.loading import as_strings, load_new_config
 from minigpt.distribution.cluster import worker_place
 from minigpt.environment import program_name
-from minigpt.errors import UserError, gathering
+from minigpt.errors import UserError, gathering, naming_arguments
 from minigpt.notices import notices_to
 from minigpt.runs.layout import check_new_run, check_run, run_name
+from minigpt.training.console import new_console, show
 
 NEW_RUN = {"config": "--config", "text": "--text", "run": "--run", "base": "--base"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
-OVERRIDES = {"overrides": "--set", "changes": "--set"}
-
-
-def _config_names(incomplete: str) -> list[str]:
-    return [name for name in shipped_configs() if name.startswith(incomplete)]
+OVERRIDES = {"overrides": "--set", "changes": "--set", "minutes": "--minutes"}
 
 
 def train(
@@ -35,7 +33,9 @@ def train(
         typer.Option(
             metavar="FILE",
             help="TOML file, or name of a shipped configuration.",
-            autocompletion=_config_names,
+            autocompletion=lambda incomplete: [
+                name for name in shipped_configs() if name.startswith(incomplete)
+            ],
         ),
     ] = None,
     text: TextOption = None,
@@ -81,22 +81,18 @@ def train(
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
         raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
-    changes, options = list(overrides or []), {"data.me": "--me"}
-    if minutes is not None:
-        options["training.max_minutes"] = "--minutes"
-        changes.append(f"training.max_minutes={minutes}")
+    changes, options = [*as_strings(overrides or [], minutes)], OVERRIDES | {"data.me": "--me"}
     # Messages are part of the training output. The training console prints them as soon as it exists.
-    with notices_to(print_message if as_json else print_text):
+    console = new_console()
+    with notices_to(print_message if as_json else partial(show, console, indent=2)):
         if resume:
             given = {"--config": config, "--text": text, "--run": run, "--base": base, "--me": me}
-            with naming_options(RESUMED_RUN | OVERRIDES | options):
+            with naming_options(RESUMED_RUN | options), naming_arguments(minutes=minutes):
                 _resume(resume, given, changes)
             return
-        if base is not None:
-            options["training.init_from"] = "--base"
         if me is not None:
             changes.append(f"data.me={json.dumps(me, ensure_ascii=False)}")
-        with naming_options(NEW_RUN | OVERRIDES | options):
+        with naming_options(NEW_RUN | options), naming_arguments(minutes=minutes, base=base):
             name = run_name(config, text or [])
             settings = new_settings(config, text or [], run, changes, base)
             # These import TensorFlow, so a wrong option is reported before.
@@ -104,7 +100,10 @@ def train(
                 minigpt.train(settings, run, name=name, command=program_name())
             else:
                 found = minigpt.plan(settings, run, name=name)
-                print_json(found.as_dict()) if as_json else print_text(found.in_words())
+                if as_json:
+                    print_json(found.as_dict())
+                else:
+                    show(console, found.in_words(), indent=12)
 
 
 def new_settings(

@@ -110,7 +110,7 @@ def load_new_config(
         source = "default"
     config = load_config(source, overrides, text)
     if config.data.source == "stories" and source is None and base not in (None, "auto"):
-        problem = "needs a text (--text); the bundled stories are learned from nothing"
+        problem = "needs `text` (--text); the bundled stories are learned from nothing"
         raise UserError(ArgumentProblem("base", base, problem))
     return config
 
@@ -280,6 +280,8 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     message = details["msg"].removeprefix("Input ").removeprefix("List ")
     if kind == "combination":
         name, value = f"{section}.{details['ctx']['setting']}", details["ctx"]["value"]
+    elif kind == "list_type":
+        message += f", such as [{_SHORT.repr(value)}]"
     elif kind == "union_tag_invalid":
         key = selector(section)
         name, value = f"{section}.{key}", value[key]

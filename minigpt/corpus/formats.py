@@ -25,8 +25,8 @@ _SKIPPED = "title script style template noscript svg nav w:ppr w:rpr w:movefrom 
 # Notes would interrupt a sentence.
 _SKIPPED += " office:annotation text:tracked-changes text:note"
 _PARAGRAPHS = "p h1 h2 h3 h4 h5 h6 div pre blockquote ul ol dl table hr section article header"
-_PARAGRAPHS += " footer main aside figure w:p text:p text:h"
-_LINES = "br li dt dd tr figcaption w:br w:cr text:line-break"
+_PARAGRAPHS += " footer main aside figure w:p text:p text:h subtitle empty-line"
+_LINES = "br li dt dd tr figcaption w:br w:cr text:line-break v text-author"
 # What stands for a tag in the text.
 _GAPS = {"w:tab": "\t", "text:tab": "\t", "w:nobreakhyphen": "-"}
 _GAPS |= dict.fromkeys(("td", "th", "text:s"), " ") | dict.fromkeys(_LINES.split(), "\n")
@@ -109,6 +109,11 @@ def _epub(data: bytes) -> str:
     return "\n\n".join(_Markup().text(page) for page in unpacked(book, pages))
 
 
+def _fiction_book(data: bytes) -> str:
+    """Returns the text of the parts `body`. Unlike that of a page, a title is a heading in it."""
+    return _Markup("body").text(re.sub(rb"(?<=<)(/?)title(?=[\s>])", rb"\1header", data))
+
+
 def _office(data: bytes, part: str, within: str) -> str:
     return _Markup(within).text(*unpacked(zipfile.ZipFile(io.BytesIO(data)), [part]))
 
@@ -141,6 +146,7 @@ def _subtitles(data: bytes) -> str:
 
 FORMATS: dict[str, Callable[[bytes], str]] = {
     ".epub": _epub,
+    ".fb2": _fiction_book,
     ".docx": lambda data: _office(data, "word/document.xml", "w:t"),
     ".odt": lambda data: _office(data, "content.xml", "office:body"),
     ".pdf": _pdf,

@@ -17,6 +17,8 @@ from minigpt.corpus.token_store import even_sample
 from minigpt.evaluation.baselines import ngram_loss
 from minigpt.generation.base_models import target_log_probabilities
 from minigpt.runs.base_file import BaseFile
+from minigpt.runs.run import Run
+from minigpt.runs.tensors import named_tensors
 
 # The base reads at most so many pieces of a text, of so many bytes, or more that are shorter. The n-gram is
 # counted on the others.
@@ -29,13 +31,17 @@ _COMPUTED = {
 }
 
 
-def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | None:
+def bits_before_training(base: Run | BaseFile, text: Text) -> tuple[float, float] | None:
     """Returns the bits per byte of a base, and of a 7-gram of bytes, on pieces of a text.
+
+    A run is read from its best checkpoint.
 
     The n-gram is counted on the other pieces. At most 250 KB of the text are read, spread evenly.
 
     Returns:
       None for a model that is not computed with NumPy, or whose tokenizer loses part of a text.
+    Raises:
+      UserError: the run has no checkpoint, or the tokenizer cannot be read.
     """
     model, tokenizer = base.config.model.resolved(), base.load_tokenizer()
     pieces = _pieces(text)
@@ -44,8 +50,12 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
     count = min(
         _PIECES * _PIECE_BYTES * len(pieces) // max(1, sum(map(len, pieces))), len(pieces) // 4
     )
-    if not count:
+    if not count or (isinstance(base, Run) and base.config.training.lora_rank):
         return None
+    if isinstance(base, BaseFile):
+        tensors = base.tensors
+    else:
+        tensors = dict(named_tensors(model, base.best_checkpoint().weights))
     chosen = set(np.linspace(0, len(pieces) - 1, count).astype(int).tolist())
     sample = [piece for number, piece in enumerate(pieces) if number in chosen]
     rest = "".join(piece for number, piece in enumerate(pieces) if number not in chosen).encode()
@@ -53,7 +63,7 @@ def bits_before_training(base: BaseFile, text: Text) -> tuple[float, float] | No
     # The first token of a piece is only a context.
     sizes = np.array([len(piece) for piece in tokenizer.pieces])
     size = sum(int(sizes[each[1:]].sum()) for each in ids)
-    nats = _total_loss(model, base.tensors, ids)
+    nats = _total_loss(model, tensors, ids)
     both = np.frombuffer(rest + "".join(sample).encode(), np.uint8)
     of_counts = ngram_loss(both[: len(rest)], both[len(rest) - 1 :], 256)
     return nats / max(1, size) / math.log(2), of_counts / math.log(2)

@@ -342,7 +342,8 @@ class BaseTranslationModel(ModelWithTokenizer):
         settings_of({"beams": beams, "length_penalty": length_penalty, "max_new_tokens": limit})
         limit = min(limit, self.max_len)
         texts = as_texts("texts", texts)
-        sources = self._sources(texts)
+        encoded = self.tokenizer.encode_many([text.strip(WHITE_SPACE) for text in texts])
+        sources = [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
         for index, source in enumerate(sources):
             if len(source) > self.max_len:
                 warnings.warn(
@@ -362,11 +363,6 @@ class BaseTranslationModel(ModelWithTokenizer):
     def unknown_tokens(self, text: str) -> int:
         check_prompt(text, "text")  # Before it is stripped.
         return super().unknown_tokens(text.strip(WHITE_SPACE))
-
-    def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """int32[S] each, end token included."""
-        encoded = self.tokenizer.encode_many([text.strip(WHITE_SPACE) for text in texts])
-        return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
 
     @abc.abstractmethod
     def _targets(

@@ -97,14 +97,10 @@ def decode(
 
     shapes = tf.nest.map_structure(any_rows, state)
     shapes = shapes._replace(token_ids=tf.TensorShape([None, None]))
-    return DecodeState(
-        *tf.while_loop(
-            lambda *values: continues(DecodeState(*values)),
-            add_token,
-            state,
-            shape_invariants=shapes,
-        )
+    final = tf.while_loop(
+        lambda *values: continues(DecodeState(*values)), add_token, state, shape_invariants=shapes
     )
+    return DecodeState(*final)
 
 
 def write(token_ids: Any, seen: Any, positions: Any, chosen: Any) -> tuple[Any, Any]:

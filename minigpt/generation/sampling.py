@@ -47,10 +47,7 @@ class SamplingSettings(_Settings):
 
 
 SAMPLING_SPEC: Any = SamplingSettings(
-    *(
-        tf.TensorSpec([], tf.int32 if setting.type is int else tf.float32, setting.name)
-        for setting in DISTRIBUTION
-    )
+    *(tf.TensorSpec([], tf.int32 if s.type is int else tf.float32, s.name) for s in DISTRIBUTION)
 )
 
 

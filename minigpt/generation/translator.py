@@ -55,13 +55,9 @@ class Translator(tf.Module):
         limit = tf.clip_by_value(max_new_tokens, 0, self.model.max_len)
         rows = tf.size(source_lengths)
         source = self.model.encode(source_ids, source_lengths)
-        state = initial_state(
-            tf.fill([rows, 1], self.start_id),
-            tf.ones([rows], tf.int32),
-            limit,
-            1 + limit,
-            (source, self.model.empty_caches(rows, limit)),
-        )
+        starts, lengths = tf.fill([rows, 1], self.start_id), tf.ones([rows], tf.int32)
+        caches = source, self.model.empty_caches(rows, limit)
+        state = initial_state(starts, lengths, limit, 1 + limit, caches)
         never_sampled = tf.constant(self.never_sampled_ids, tf.int32)
         banned = tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == never_sampled, 1)
 

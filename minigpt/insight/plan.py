@@ -7,6 +7,7 @@ from typing import Any
 
 from minigpt.config import Config
 from minigpt.config.loading import Overrides, as_strings
+from minigpt.errors import naming_arguments
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
@@ -61,8 +62,9 @@ def plan(
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C.
     """
-    overrides = as_strings(overrides, minutes)
-    start = new_training(config, overrides, run, name, base=base, text=text)
+    with naming_arguments(minutes=minutes, base=base):
+        given = as_strings(overrides, minutes)
+        start = new_training(config, given, run, name, base=base, text=text)
     stop_if_interrupted()
     device = Strategy().set_up(start.config.training)
     corpus = start.open_corpus()

@@ -14,7 +14,7 @@ from minigpt.config.loading import check_strings, load_new_config
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import recorded_path
 from minigpt.distribution.launch import launch
-from minigpt.errors import ArgumentProblem, UserError, as_path, gathering
+from minigpt.errors import ArgumentProblem, UserError, as_path, gathering, naming_arguments
 from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.run_list import RunSummary, is_run, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
@@ -58,7 +58,8 @@ def sweep(
     paths = [recorded_path(str(path)) for path in text]
     if base is not None and model_path(base).exists():
         base = str(base) if str(base) in bases() else recorded_path(str(base))
-    trials = _trials(values, config, output, paths, base)
+    with naming_arguments(base=base):
+        trials = _trials(values, config, output, paths, base)
     for number, (path, settings) in enumerate(trials.items(), 1):
         if _summary(path).state == "finished":
             continue

@@ -163,13 +163,10 @@ def build_application(server: Server, hosts: set[str] | None, api_key: str | Non
         yield
         await asyncio.to_thread(server.scheduler.close)
 
+    posts = {"completions": server.completions, "chat/completions": server.chat_completions}
     routes = [
         # Some programs for llama.cpp omit the version.
-        *(Route(f"{v}/completions", server.completions, methods=["POST"]) for v in ("/v1", "")),
-        *(
-            Route(f"{v}/chat/completions", server.chat_completions, methods=["POST"])
-            for v in ("/v1", "")
-        ),
+        *(Route(f"{v}/{n}", posts[n], methods=["POST"]) for n in posts for v in ("/v1", "")),
         Route("/v1/models", server.models),
         Route("/v1/models/{name:path}", server.one_model),
         Route("/healthz", server.health),

@@ -137,9 +137,9 @@ class Completion:
         # The texts that a stream has begun.
         self._begun: set[int] = set()
         self.event = asyncio.Event()
-        seed = random.randrange(1_000_000) if body.seed is None else body.seed
-        self._seed = seed
+        self._seed = seed = random.randrange(1_000_000) if body.seed is None else body.seed
         how: dict[str, Any] = {
+            "settings": settings,
             "biases": _biases(body, model),
             "frequency_penalty": body.frequency_penalty or 0.0,
             "presence_penalty": body.presence_penalty or 0.0,
@@ -148,13 +148,7 @@ class Completion:
         # As in `minigpt sample`: text i of a prompt has the seed + i.
         self.generations = [
             Generation(
-                start=partial(
-                    BatchEngine.start_slot,
-                    ids=prompt,
-                    settings=settings,
-                    seed=(seed + i) % 2**31,
-                    **how,
-                ),
+                start=partial(BatchEngine.start_slot, ids=prompt, seed=(seed + i) % 2**31, **how),
                 text=ContinuationText(model.tokenizer, prompt, settings.stop),
                 max_new_tokens=settings.max_new_tokens,
                 describer=None
@@ -208,11 +202,10 @@ class Completion:
         self, index: int, part: TextPart, offset: int = 0, streamed: bool = False
     ) -> dict[str, Any]:
         """Returns an object of `choices`: a text, or a part of it after `offset` characters of tokens."""
-        has_logprobs = self.body.logprobs is not None
         return {
             "index": index,
             **self._content(index, part, streamed),
-            "logprobs": self._logprobs(part, offset) if has_logprobs else None,
+            "logprobs": None if self.body.logprobs is None else self._logprobs(part, offset),
             "finish_reason": part.finish_reason,
         }
 

@@ -140,12 +140,8 @@ class Tokenizer(Vocabulary):
         """Builds a tokenizer from `_settings`. KeyError, TypeError and ValueError mean damage."""
 
     def _state(self) -> dict[str, Any]:
-        state = {
-            "format": self.format,
-            "kind": self.kind,
-            "lowercase": self.lowercase,
-            **self._settings(),
-        }
+        state = {"format": self.format, "kind": self.kind, "lowercase": self.lowercase}
+        state |= self._settings()
         # Only vocabularies for pairs, and those for dialogues, have these.
         if self.own_start_id is not None:
             state["start_id"] = self.own_start_id

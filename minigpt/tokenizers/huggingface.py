@@ -130,12 +130,9 @@ def read_gpt2(
         split = (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)
         pairs = [(str(a), str(b)) for a, b in split]
         # Tokens that are not special are searched for in the normalized text, if nothing else is said.
-        added = gpt2.read_added_tokens(
-            [
-                {"normalized": not token.get("special", False), **token}
-                for token in described.get("added_tokens") or []
-            ]
-        )
+        listed = described.get("added_tokens") or []
+        listed = [{"normalized": not each.get("special", False), **each} for each in listed]
+        added = gpt2.read_added_tokens(listed)
     except (KeyError, TypeError, ValueError, AttributeError):
         problem = "should have vocab, merges and added tokens with id and content"
         raise UserError(f"{path}: damaged; {problem}") from None

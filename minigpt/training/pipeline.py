@@ -19,12 +19,13 @@ from minigpt.config import Config, DialoguesConfig
 from minigpt.config.loading import Overrides, as_strings
 from minigpt.corpus.token_store import Corpus
 from minigpt.environment import install_command
-from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.errors import ArgumentProblem, UserError, as_path, naming_arguments
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.models.lora import count_merged, enable_lora
 from minigpt.models.state import copy_weights
 from minigpt.notices import notices_to
+from minigpt.runs.layout import check_run
 from minigpt.runs.records import Facts
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file
@@ -75,11 +76,12 @@ def train(
     hooks = hooks if is_first else ()
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console, indent=2)))
-        start = (
-            new_training(config, overrides, run, name, is_first, strategy.is_alone, base, text)
-            if resume_from is None
-            else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
-        )
+        with naming_arguments(minutes=minutes, base=base):
+            start = (
+                new_training(config, overrides, run, name, is_first, strategy.is_alone, base, text)
+                if resume_from is None
+                else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
+            )
         if start.config.training.tensorboard and find_spec("tensorboard") is None:
             problem = f"TensorBoard is not installed: {install_command('tensorboard')}"
             raise UserError(f"training.tensorboard = true: {problem}")
@@ -97,15 +99,13 @@ def train(
         # 3. Model.
         model = strategy.build_model(partial(initial_model, task, start.checkpoint is not None))
         strategy.compile(task, model)
-        # Not before the text and all settings are known to be usable.
-        if start.completed and start.completed.beginning:
-            show(console, start.completed.beginning)
         seconds = training_seconds(task, probe_speed(task.config.training)[0])
-        if start.completed:
-            show(console, messages.in_a_sentence(task, model, seconds))
+        if completed := start.completed:
+            # Not before the text and all settings are known to be usable.
+            sentence = messages.in_a_sentence(task, model, seconds)
+            show(console, f"{completed.beginning}\n{sentence}".strip())
         description = messages.in_lines(messages.summary(task, model, device, seconds))
-        bits = start.completed.bits if start.completed else None
-        facts = run_facts(task, model, device, bits)
+        facts = run_facts(task, model, device, completed.bits if completed else None)
         stop_if_interrupted()
 
         # 4. Restore.
@@ -235,6 +235,14 @@ def _check_arguments(resume_from: str | Path | None, callbacks: Any, names_new_r
     if resume_from is not None:
         as_path("resume_from", resume_from)
         if names_new_run:
+<<<<<<< HEAD
             problem = "cannot be combined with `config`, `text`, `run` or `base`"
             problem += "; the run has its own"
             raise UserError(ArgumentProblem("resume_from", resume_from, problem))
+=======
+            message = (
+                "cannot be combined with `config`, `text`, `run` or `base`; the run has its own"
+            )
+            raise UserError(ArgumentProblem("resume_from", resume_from, message))
+        check_run(Path(resume_from), "resume_from")
+>>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a

@@ -207,16 +207,10 @@ class TextGenerator(keras.callbacks.Callback):
             samples = [replace(each, text=whole_sentences(each, most)) for each in samples]
         for sample in samples:
             self.show(sample.prompt, sample.text)
+        drawn = {"temperature": self.sampling.temperature, "top_k": self.sampling.top_k}
         return [
-            {
-                "epoch": epoch,
-                "prompt": sample.prompt,
-                "text": sample.text,
-                "seed": sample.seed,
-                "temperature": self.sampling.temperature,
-                "top_k": self.sampling.top_k,
-            }
-            for sample in samples
+            {"epoch": epoch, "prompt": each.prompt, "text": each.text, "seed": each.seed, **drawn}
+            for each in samples
         ]
 
 

@@ -243,7 +243,7 @@ def complete_settings(
         bits, name = min(found, key=lambda pair: pair[0] or (math.inf,), default=(None, None))
         if is_auto and source:
             source, config = sources[name], config.with_training(init_from=name)
-        shown = f'the base "{name}"' if name in layout.bases() else name
+        shown = _shown(name)
         if bits is None and is_auto and source:
             line = f"Starts from {shown}: your text is too short to measure whether it helps."
         elif bits:
@@ -263,6 +263,8 @@ def complete_settings(
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
     is_own = data.source in ("files", "datasets", "dialogues")
+    if source and not line:
+        line = f"Starts from {_shown(name)}."
     if text and is_own and (source is None or name in layout.bases()):
         known_bits = (bits[0] if bits else 0.0) if source else None
         expected = what_to_expect(text.size.bytes, known_bits, data.source == "dialogues")
@@ -270,12 +272,18 @@ def complete_settings(
     return replace(completed, beginning=line, bits=bits), text
 
 
+def _shown(name: str | None) -> str:
+    return f'the base "{name}"' if name in layout.bases() else str(name)
+
+
 def _bits_before_training(source: Run | BaseFile, text: Text) -> tuple[float, float] | None:
-    """Returns `bits_before_training` of a model to start from; None for a run without a portable file."""
-    if isinstance(source, BaseFile):
+    """Returns `bits_before_training` of a model to start from; None if a run has no weights for it."""
+    if not isinstance(source, Run):
         return bits_before_training(source, text)
     with suppress(UserError):
         return bits_before_training(BaseFile(source.portable_file), text)
+    with suppress(UserError):
+        return bits_before_training(source, text)
     return None
 
 

@@ -126,6 +126,25 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     assert tab.evaluate(value).startswith("After 40,960 tokens: ")
 
 
+def test_every_loss_names_its_unit(usual, open_page, tmp_path):
+    """The curves have bits per byte if they are known; groups of tokens have nats per token."""
+    unit = """(chart) => [chart.ariaLabel.split(".")[0],
+      ...Array.from(chart.querySelectorAll("text"), (text) => text.textContent)]"""
+    curves = "#overview svg", "#losses figure svg"
+    show = "(selector) => (" + unit + ")(document.querySelector(selector))"
+    for selector in curves:
+        title, *drawn_words = usual.evaluate(show, selector)
+        assert title == "Loss, bits per byte" and title in drawn_words
+    assert "Nats per token" in texts_of(usual, "#breakdown th")
+    losses = [name for name in texts_of(usual, "#losses th") if " loss" in name]
+    assert len(losses) == 3 and all(name.endswith("nats") for name in losses)
+    unknown = write_records(tmp_path / "run")
+    lines = unknown.metrics_file.read_text().replace("val_bits_per_byte", "unknown")
+    unknown.metrics_file.write_text(lines)
+    title, *drawn_words = drawn(open_page(report_of(unknown))).evaluate(show, curves[0])
+    assert title == "Loss, nats per token" and title in drawn_words
+
+
 def test_an_interrupted_training(usual):
     tab = usual
     assert "training was resumed 5 times" in texts_of(tab, ".chart-key li")

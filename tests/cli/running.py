@@ -45,9 +45,16 @@ def started(*arguments, cwd) -> Iterator[subprocess.Popen]:
         process.kill()
 
 
-def called(*arguments, cwd=None, input: str | bytes = "") -> subprocess.CompletedProcess:
-    """Runs a command in this process, which has imported TensorFlow."""
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def called(
+    *arguments, cwd=None, input: str | bytes = "", output: io.StringIO | None = None
+) -> subprocess.CompletedProcess:
+    """Runs a command in this process, which has imported TensorFlow. `output` is standard output."""
+    out, err = output or io.StringIO(), io.StringIO()
     command = ["minigpt", *map(str, arguments)]
     typed = input.encode() if isinstance(input, str) else input
     with (

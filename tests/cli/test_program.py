@@ -13,7 +13,7 @@ import typer
 from minigpt import __version__
 from minigpt.cli.program import build_app
 from minigpt.config import load_config, shipped_configs
-from tests.cli.running import called, minigpt
+from tests.cli.running import called, minigpt, refused
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 
@@ -66,6 +66,26 @@ def test_without_a_command_the_first_steps_are_said():
     done = called()
     assert done.returncode == 2 and len(done.stdout.splitlines()) == 4
     assert "minigpt train --text book.txt\n" in done.stdout and "minigpt --help" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("train --text book.txt --seed 3", ["training.seed", "sampling.seed"]),
+        ("train --vocab-size 300", ["tokenizer.vocab_size"]),
+        ("train --prompt Ana", ["sampling.prompts"]),
+        ("train --format gguf", ["export"]),
+        ("sweep --set training.seed=1 --output x --minutes 3", ["train"]),
+        ("sample x --plan", ["train"]),
+    ],
+)
+def test_an_option_of_another_command_names_what_is_right(command, instead, tmp_path):
+    """A setting, or the commands that have it; `train` and `sweep` set all settings."""
+    (line,) = refused(*command.split(), cwd=tmp_path)
+    shown, names = line.rpartition(": ")[::2]
+    named = re.findall(r"--set ([\w.]+)=VALUE", names) or names.split(", ")
+    assert named == instead and shown.startswith("minigpt: --")
+    assert all(name in load_config().settings() for name in named if "." in name)
 
 
 def test_version():

@@ -250,6 +250,27 @@ def test_a_base_of_ones_own(tiny_run, book, tmp_path, without_xla, no_export):
     json.dumps(plan.as_dict())
 
 
+def test_a_run_without_a_portable_file(runs_folder, book, tmp_path):
+    """Its checkpoint is measured, and if that cannot be done, it is named."""
+    run = Run(shutil.copytree(runs_folder / "tiny", tmp_path / "run"))
+    measured = started(book, base=str(run.path))
+    assert measured.beginning.startswith(f"Starts from {run.path}: it predicts a sample")
+    run.portable_file.unlink()
+    found = started(book, base=str(run.path))
+    assert found.bits == pytest.approx(measured.bits, abs=0.01)
+    assert found.beginning == measured.beginning
+    # The weights of a checkpoint are not those of the model, or there is none, or nothing is to be chosen.
+    run.replace_config(run.config.with_training(lora_rank=2, init_from="x"))
+    named = f"Starts from {run.path}."
+    assert started(book, base=str(run.path)).beginning == named
+    shutil.rmtree(run.checkpoints_folder)
+    assert started(book, base=str(run.path)).beginning == named
+    complete = run.config.with_training(lora_rank=None, init_from=str(run.path))
+    assert complete_settings(complete)[0].beginning == named
+    other = str(runs_folder / "post_norm")
+    assert started(book, base=other).beginning == f"Starts from {other}."
+
+
 GREEDY = {"max_new_tokens": 8, "temperature": 0}
 
 

@@ -58,13 +58,8 @@ class Dropout(keras.layers.Dropout):
             return super().call(inputs, training)
         calls = masks.calls[id(self)]
         masks.calls[id(self)] += 1
-        bits = random_bits(
-            keras.ops.shape(inputs),
-            self.seed_generator.state.value[0],
-            masks.batch,
-            masks.first_row,
-            calls,
-        )
+        seed = self.seed_generator.state.value[0]
+        bits = random_bits(keras.ops.shape(inputs), seed, masks.batch, masks.first_row, calls)
         is_kept = bits >= tf.constant(round(self.rate * 2**32), tf.uint32)
         kept = tf.where(is_kept, inputs / (1 - self.rate), tf.zeros([], inputs.dtype))
         return tf.ensure_shape(kept, inputs.shape)

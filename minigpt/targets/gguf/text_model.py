@@ -138,9 +138,8 @@ class PortableModel(ModelWithTokenizer):
         # llama.cpp's names for the types: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
         types: dict[int, WeightsType] = {0: "float32", 1: "float16", 7: "int8"}
         file_type = engine.key("general.file_type")
-        self.weights: WeightsType = types.get(
-            file_type if isinstance(file_type, int) else 0, "float32"
-        )
+        stored = file_type if isinstance(file_type, int) else 0
+        self.weights: WeightsType = types.get(stored, "float32")
         self._texts = {name: engine.key(name) for name in ("minigpt.config", "minigpt.training")}
 
     def __repr__(self) -> str:
@@ -223,7 +222,11 @@ class PortableTextModel(PortableModel, BaseTextModel):
             self._engine.current = None
             losses: list[float] = []
             rate = float(learning_rate or 0)
+<<<<<<< HEAD
             how = length, int(batch_size), int(seed), int(steps or 0), rate
+=======
+            settings = length, int(batch_size), int(seed), int(steps or 0), rate
+>>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a
             try:
                 with self._engine.learning(ids, *how) as (count, step):
                     for number in range(1, count + 1):

@@ -51,7 +51,7 @@ function barsPart(title, note, column, groups) {
       group.tokens === null ? "–" : `${formatInteger(group.tokens)}${isFew(group) ? " (few)" : ""}`,
     ];
   });
-  return make("div", { class: "part" }, make("h3", {}, title), make("p", { class: "note" }, `${note(groups.filter((group) => !isFew(group)))} ${few}`.trim()), dataTable(title, [column, "Loss", "Tokens"], rows, "bars"));
+  return make("div", { class: "part" }, make("h3", {}, title), make("p", { class: "note" }, `${note(groups.filter((group) => !isFew(group)))} ${few}`.trim()), dataTable(title, [column, "Nats per token", "Tokens"], rows, "bars"));
 }
 
 function passagesSection(run) {

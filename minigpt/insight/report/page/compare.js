@@ -93,7 +93,7 @@ function comparedLosses(runs) {
       name: names[at],
       points: pointsOf(run.metrics, state.axis, run, ({ val_loss }) => (val_loss === null ? null : val_loss * units[at].factor), ({ epoch }) => epochName(epoch)),
     }));
-    chart.set({ axis: AXES[state.axis], format: formatValue, logarithmic: state.scale === "log", series });
+    chart.set({ axis: AXES[state.axis], unit: units[0].name, format: formatValue, logarithmic: state.scale === "log", series });
   };
   const set = (name) => (value) => {
     state[name] = value;

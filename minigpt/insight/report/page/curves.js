@@ -99,6 +99,7 @@ function lossChart(run, unit, axis, logarithmic) {
   const rings = best && placeOn(axis, best, run) !== null ? [{ name: best.epoch === 0 ? "best: before training" : `best epoch: ${best.epoch}`, x: placeOn(axis, best, run), y: best.val_loss * unit.factor }] : [];
   return {
     axis: AXES[axis],
+    unit: unit.name,
     format: formatValue,
     logarithmic,
     ceiling: ceilingOf(run, unit),
@@ -151,8 +152,8 @@ function smallCharts(run) {
 const METRIC_COLUMNS = [
   ["epoch", "Epoch", formatInteger],
   ["step", "Step", formatInteger],
-  ["train_loss", "Training loss", (value) => value.toFixed(4)],
-  ["val_loss", "Validation loss", (value) => value.toFixed(4)],
+  ["train_loss", "Training loss, nats", (value) => value.toFixed(4)],
+  ["val_loss", "Validation loss, nats", (value) => value.toFixed(4)],
   ["val_bits_per_byte", "Bits per byte", (value) => value.toFixed(4)],
   ["val_bleu", "BLEU", (value) => value.toFixed(1)],
   ["learning_rate", "Learning rate", (value) => Number(value.toPrecision(3)).toString()],
@@ -161,7 +162,7 @@ const METRIC_COLUMNS = [
 ];
 const STEP_COLUMNS = [
   ["step", "Step", formatInteger],
-  ["loss", "Training loss", (value) => value.toFixed(4)],
+  ["loss", "Training loss, nats", (value) => value.toFixed(4)],
   ["learning_rate", "Learning rate", (value) => Number(value.toPrecision(3)).toString()],
   ["tokens_per_second", "Tokens per second", (value) => formatInteger(Math.round(value))],
   ["memory_bytes", "Peak memory", formatBinary],

@@ -3,6 +3,7 @@
 const PLOT_MARGIN = { top: 12, right: 14, bottom: 42, left: 58 };
 const LABEL_WIDTH = 132; // of the names of levels beside a wide plot
 const LABEL_HEIGHT = 15;
+const UNIT_HEIGHT = 18; // of the unit above the plot
 const MOST_MARKERS = 40;
 const MARKERS = {
   circle: "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -61,7 +62,7 @@ class LineChart {
     const { axis, series, levels } = chart;
     const beside = levels.length > 0 && width >= 640;
     const right = PLOT_MARGIN.right + (beside ? LABEL_WIDTH : 0);
-    this.frame = { left: PLOT_MARGIN.left, right: width - right, top: PLOT_MARGIN.top, bottom: height - PLOT_MARGIN.bottom };
+    this.frame = { left: PLOT_MARGIN.left, right: width - right, top: PLOT_MARGIN.top + (chart.unit ? UNIT_HEIGHT : 0), bottom: height - PLOT_MARGIN.bottom };
     const { left, top, bottom } = this.frame;
     const end = this.frame.right;
     const last = this.stops.at(-1) || 1;
@@ -70,7 +71,8 @@ class LineChart {
     const values = [...series.flatMap(({ points }) => points.map(({ y }) => Math.min(y, ceiling))), ...levels.map(({ value }) => value)];
     const scale = valueScale(values, { ...chart, count: Math.max(3, Math.round(height / 50)) });
     this.y = (value) => bottom - Math.max(0, Math.min(1, scale.share(value))) * (bottom - top);
-    const svg = makeSvg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(this.name, chart) });
+    const title = chart.unit ? `${this.name}, ${chart.unit}` : this.name;
+    const svg = makeSvg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(title, chart) });
     const line = (name, x1, y1, x2, y2) => makeSvg("line", { class: name, x1, y1, x2, y2 });
     const words = (text, x, y, anchor, name) => makeSvg("text", { x, y, "text-anchor": anchor, class: name }, text);
     for (const tick of scale.ticks) {
@@ -81,6 +83,7 @@ class LineChart {
       svg.append(words(axis.label(tick), this.x(tick), bottom + 19, this.x(tick) > end - 20 ? "end" : "middle"));
     }
     svg.append(words(axis.name, (left + end) / 2, height - 4, "middle"));
+    if (chart.unit) svg.append(words(title, 0, PLOT_MARGIN.top, "start"));
     for (const { x } of chart.marks) {
       const at = this.x(x).toFixed(1);
       svg.append(line("mark-line", at, top, at, bottom), makeSvg("path", { class: "mark", d: `M${at} ${bottom - 7}l5 7h-10z` }));
