@@ -51,14 +51,18 @@ def main() -> None:
     parser.add_argument("documentation", type=Path, nargs="?")
     parser.add_argument("--folder", type=Path, default=PROJECT / "build/base")
     parser.add_argument("--output", type=Path, default=PROJECT / "data/base/english.gguf")
-    parser.add_argument("--seed", type=int, default=0, help="of the forms and the order of the documents")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the forms and the order of the documents"
+    )
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     arguments = parser.parse_args()
     run = arguments.folder / "run"
     if run.exists():
         minigpt.resume(run, arguments.overrides)
     else:
-        texts = write_texts(arguments.works, arguments.documentation, arguments.folder, arguments.seed)
+        texts = write_texts(
+            arguments.works, arguments.documentation, arguments.folder, arguments.seed
+        )
         paths = [
             f"data.{name}={json.dumps([str(file)])}"
             for name, file in zip(("paths", "val_paths"), texts, strict=True)

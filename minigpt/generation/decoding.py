@@ -16,12 +16,8 @@ _LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
 _MAX_NEW_TOKENS = tf.TensorSpec([], tf.int32, "max_new_tokens")
 _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
-<<<<<<< HEAD
 _PROMPTS = [_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS]
 _DRAWS = [SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
-=======
-_GENERATE = [_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
->>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a
 
 
 class Decoder:
@@ -63,11 +59,7 @@ class Decoder:
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 
-<<<<<<< HEAD
     @tf.function(autograph=False, input_signature=[*_PROMPTS, *_DRAWS])
-=======
-    @tf.function(autograph=False, input_signature=_GENERATE)
->>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a
     def generate(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Samples until the end token or max_new_tokens.
 

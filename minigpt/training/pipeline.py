@@ -235,14 +235,7 @@ def _check_arguments(resume_from: str | Path | None, callbacks: Any, names_new_r
     if resume_from is not None:
         as_path("resume_from", resume_from)
         if names_new_run:
-<<<<<<< HEAD
             problem = "cannot be combined with `config`, `text`, `run` or `base`"
             problem += "; the run has its own"
             raise UserError(ArgumentProblem("resume_from", resume_from, problem))
-=======
-            message = (
-                "cannot be combined with `config`, `text`, `run` or `base`; the run has its own"
-            )
-            raise UserError(ArgumentProblem("resume_from", resume_from, message))
         check_run(Path(resume_from), "resume_from")
->>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a

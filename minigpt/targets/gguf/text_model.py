@@ -222,11 +222,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             self._engine.current = None
             losses: list[float] = []
             rate = float(learning_rate or 0)
-<<<<<<< HEAD
             how = length, int(batch_size), int(seed), int(steps or 0), rate
-=======
-            settings = length, int(batch_size), int(seed), int(steps or 0), rate
->>>>>>> f74eb39c7671e4d6e2c23648d1c4ae475e39230a
             try:
                 with self._engine.learning(ids, *how) as (count, step):
                     for number in range(1, count + 1):
