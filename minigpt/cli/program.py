@@ -10,11 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from typer.main import get_command
 
 import minigpt
 from minigpt.cli.terminal import print_message
-from minigpt.config.schema import SECTIONS, variants
 from minigpt.environment import NEEDS_TENSORFLOW, program_name
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
@@ -116,13 +114,15 @@ def _usage_problem(error: typer.TyperException) -> str:
 
 def _instead(error: Any) -> str:
     """Returns which setting or which commands an unknown option is for, in a message; "" if none."""
+    from minigpt.config.schema import SECTIONS, variants  # Takes time, which a mistake may.
+
     option, name = error.option_name, error.option_name.lstrip("-").replace("-", "_")
     if any("--set" in parameter.opts for parameter in error.ctx.command.params):
         keys = {(s, key) for s in SECTIONS for v in variants(s).values() for key in v.model_fields}
         pairs = ((s, key) for s in SECTIONS for key in (name, f"{name}s") if (s, key) in keys)
         if found := [f"--set {section}.{key}=VALUE" for section, key in pairs]:
             return f"{option}: no such option; use: {' or '.join(found)}"
-    app: Any = get_command(build_app(COMMANDS if _can_train() else PORTABLE))
+    app: Any = typer.main.get_command(build_app(COMMANDS if _can_train() else PORTABLE))
     found = [c for c, each in app.commands.items() if any(option in p.opts for p in each.params)]
     return f"{option}: no such option; is an option of: {', '.join(found)}" if found else ""
 
