@@ -110,8 +110,9 @@ def _epub(data: bytes) -> str:
 
 
 def _fiction_book(data: bytes) -> str:
-    """Returns the text of the parts `body`. Unlike that of a page, a title is a heading in it."""
-    return _Markup("body").text(re.sub(rb"(?<=<)(/?)title(?=[\s>])", rb"\1header", data))
+    """Returns the text of the parts `body`. Unlike in a page, a title is a heading, a style an emphasis."""
+    text = re.sub(r"(?<=<)(/?)title(?=[\s>])", r"\1header", _decoded(data))
+    return _Markup("body").text(re.sub(r"(?<=<)(/?)style(?=[\s>])", r"\1em", text).encode())
 
 
 def _office(data: bytes, part: str, within: str) -> str:

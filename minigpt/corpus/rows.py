@@ -298,7 +298,7 @@ def checked_blocks(file: File) -> Iterator[bytes]:
     first += next(source, b"") if len(first) == 1 else b""
     if first.startswith(b"{\\rtf"):
         raise UserError(f"{path}: is Rich Text; should be saved as .docx, .odt or .txt")
-    if path.suffix.lower() == ".xml":
+    if path.name.lower().endswith((".xml", ".xml.gz", ".xml.zst")):
         raise UserError(f"{path}: is XML, whose tags would be learned; should be saved as .txt")
     if not first:
         raise UserError(f"{path}: has no text; should contain text")

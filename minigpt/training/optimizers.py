@@ -280,7 +280,7 @@ def build_optimizer(
             epsilon=config.adam_epsilon,
             adam_weight_decay=config.weight_decay,
             exclude_layers=["embedding", "head", "convolution"],
-            # A trained model changes little, and learns as well with fewer Newton–Schulz steps.
+            # Fine-tuning learns as well with fewer Newton–Schulz steps (EXPERIMENTS.md).
             ns_steps=3 if config.init_from else 5,
             **shared,
         )

@@ -81,11 +81,14 @@ FB2 = (
     '<?xml version="1.0" encoding="windows-1251"?>\n<FictionBook xmlns:l="http://www.w3.org/1999/xlink">'
     "<stylesheet>p {}</stylesheet><description><title-info><book-title>No</book-title><annotation>"
     "<p>No.</p></annotation></title-info></description>\n<body><title><p>Холм</p></title>"
-    '<section id="a"><title><p>One</p>\n<p>The hill</p></title>\n<p>Ana <emphasis>sat</emphasis>'
+    '<section id="a"><title><p>One</p>\n<p>The hill</p></title>\n<p>Ana <style name="it">sat</style>'
     "<a l:href='#n'>[1]</a>.</p><empty-line/><p>Down.</p><subtitle>* * *</subtitle><poem><stanza>\n"
     "<v>one</v>\n<v>two</v></stanza><text-author>Bela</text-author></poem></section></body>"
     '<body name="notes"><section id="n"><title><p>1</p></title><p>A note.</p></section></body>'
     '<binary id="cover.jpg" content-type="image/jpeg">/9j/4AAQ</binary></FictionBook>'
+)
+OF_FB2 = (
+    "Холм\n\nOne\n\nThe hill\n\nAna sat[1].\n\nDown.\n\n* * *\n\none\ntwo\nBela\n\n1\n\nA note."
 )
 CELLS = [
     {"cell_type": "markdown", "source": ["# Title\n", "text"]},
@@ -127,10 +130,8 @@ SCROLLING = "".join(
 )
 KINDS = {
     "book.epub": (epub(), f"{SEEN}\n\nLast\npage"),
-    "book.fb2": (
-        FB2.encode("cp1251"),
-        "Холм\n\nOne\n\nThe hill\n\nAna sat[1].\n\nDown.\n\n* * *\n\none\ntwo\nBela\n\n1\n\nA note.",
-    ),
+    "book.fb2": (FB2.encode("cp1251"), OF_FB2),
+    "wide.fb2": (FB2.encode("utf-16"), OF_FB2),
     "page.html": (PAGE, SEEN),
     "report.docx": (zipped({"word/document.xml": DOCX}), "The hill\n\nAna  \t& Béla\nsat"),
     "report.odt": (zipped({"content.xml": ODT}), "The hill\n\nAna sat\ndown"),

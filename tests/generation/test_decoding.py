@@ -122,6 +122,15 @@ def test_a_large_head_gives_the_same(monkeypatch, kind):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("longest", [0, 256], ids=["without caches", "with caches"])
+def test_both_ways_to_read_a_window_score_the_newest_token(monkeypatch, model, longest):
+    monkeypatch.setattr("minigpt.generation.step_models.LONG_WINDOW", longest)
+    steps, ids = CachedGPT(model, jit_compile=False), tf.range(3, 3 + model.max_len + 2)[None] % 9
+    logits, _ = steps.step_past_context(ids, tf.shape(ids)[1:], (), np.zeros(VOCAB_SIZE, bool))
+    expected = model(ids[:, -model.max_len :])[:, -1]
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
 def test_nothing_to_add_and_no_rows(plain_decoder):
     for new in (0, -5):
         assert continuation(plain_decoder, [[3], []], new) == [[], []]
