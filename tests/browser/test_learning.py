@@ -137,7 +137,7 @@ def test_the_page_of_a_run_that_began_from_a_base(open_page, run_from_base, tmp_
     model, text = minigpt.load_portable(page), tiny_text(20)
     losses = model.learn(text, 3, learning_rate=0.01, batch_size=2)
     learn(tab, text, steps=3, learningRate=0.01, batchSize=2)
-    assert tab.text("#learn-progress").startswith(f"Step 3 of 3: loss {losses[-1]:.1f}")
+    assert tab.text("#learn-progress").startswith(f"Step 3 of 3: loss {losses[-1]:.3f} nats")
     model.save(tmp_path / "python.gguf")
     saved = minigpt.load_portable(saved_page(tab, tmp_path / "saved.html"))
     assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
