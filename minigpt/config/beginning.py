@@ -4,19 +4,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from minigpt.config.model import NO_ADDITIONS
+from minigpt.config.model import NO_ADDITIONS, TransformerConfig
 from minigpt.config.schema import Config
 from minigpt.errors import UserError
 from minigpt.runs.layout import bases
 
 # The value of training.init_from that starts from a base if it helps.
 AUTO = "auto"
-# Settings of [model] that may differ from those of the run that training starts from: they affect training
-# only, or only set other settings.
-OWN_SETTINGS = {
-    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
-    "standard_parts",
-}
 # The number of weights of the models with which the recipe was measured.
 _WEIGHTS = 5e6
 # Models of more weights, such as GPT-2, are trained with AdamW, for few steps with short sequences, so that
@@ -40,6 +34,16 @@ def base_helps(bits: float, ngram: float, size: int) -> bool:
       size: bytes of the text.
     """
     return bits < 4.0 and (size < 1_000_000 or max(bits, ngram) > 1.3)
+
+
+def may_differ(model: TransformerConfig) -> set[str]:
+    """Returns the settings of [model] that may differ from those of the model that training starts from.
+
+    They affect training only, only set other settings, or, as the context without a table of positions, no
+    weight.
+    """
+    names = {"dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"}
+    return names | {"standard_parts"} | ({"max_len"} if model.position != "learned" else set())
 
 
 _MANNER = "sentences in the manner of your text, not its facts"
@@ -140,7 +144,7 @@ def _contradictions(source: Config, config: Config) -> list[tuple[str, Any, Any]
     for section, requested, existing in pairs:
         for name in requested.model_dump(exclude_none=True, exclude_unset=True):
             value, expected = getattr(requested, name), getattr(existing, name, None)
-            if name in OWN_SETTINGS or value == expected:
+            if name in may_differ(source.model) or value == expected:
                 continue
             if name in NO_ADDITIONS and getattr(requested, "standard_parts", False):
                 # It has set this one, which nobody gave.
@@ -168,7 +172,7 @@ def with_sizes_of(source: Config, config: Config) -> Config:
         for name, value, expected in _contradictions(source, config)
     ]:
         raise UserError(*problems)
-    own = OWN_SETTINGS & config.model.model_fields_set
+    own = may_differ(model) & config.model.model_fields_set
     model = model.model_copy(update={name: getattr(config.model, name) for name in own})
     if training.init_from not in bases():
         config = config.with_training(init_from=str(Path(training.init_from or "").absolute()))

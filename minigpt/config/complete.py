@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigpt.config.beginning import OWN_SETTINGS, settings_for, with_sizes_of
+from minigpt.config.beginning import may_differ, settings_for, with_sizes_of
 from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import STORIES_DEFAULTS, Config
 from minigpt.config.tokenizer import BytePairConfig
@@ -152,7 +152,7 @@ def complete(
         unit = "token ids" if config.data.source == "ids" else "bytes of text"
         origins |= dict.fromkeys(_names(chosen), f"chosen for {text.bytes:,} {unit}")
     if source:
-        own = {f"model.{name}" for name in OWN_SETTINGS & config.model.model_fields_set}
+        own = {f"model.{name}" for name in may_differ(source.model) & config.model.model_fields_set}
         config = with_sizes_of(source, config)
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
         kind = "base" if config.training.init_from in bases() else "run"
@@ -323,7 +323,8 @@ class _Choice:
         if bits and self.config.data.source == "dialogues":
             bits = max(bits, DIALOGUE_BITS)
         training, dropout_rate, trained = settings_for(weights, tokens, model.max_len, bits)
-        length = self.setting("training.sequence_length", training["sequence_length"])
+        max_len = self.setting("model.max_len", training["sequence_length"])
+        length = self.setting("training.sequence_length", max_len)
         batch_size = self.setting("training.batch_size", training["batch_size"])
         if length is not None:
             is_fixed = self.is_set("training.sequence_length")
