@@ -250,6 +250,19 @@ def test_a_base_of_ones_own(tiny_run, book, tmp_path, without_xla, no_export):
     json.dumps(plan.as_dict())
 
 
+def test_the_context_may_be_another(tiny_run, book, tmp_path, without_xla, no_export):
+    """A context has no weights: what fits into the former one is predicted as before."""
+    settings = ["model.max_len=40", "training.learning_rate=1e-9"]
+    settings += [f"training.{name}={value}" for name, value in SHORT.items()]
+    config = load_new_config(None, settings, [str(book)], str(tiny_run.path))
+    run = minigpt.train(config, tmp_path / "run")
+    assert tiny_run.config.model.max_len == 16
+    assert run.config.model.max_len == run.config.training.sequence_length == 40
+    ids = np.arange(40, dtype="int32")[np.newaxis]
+    before, after = minigpt.load(tiny_run).logits(ids[:, :16]), minigpt.load(run).logits(ids)
+    np.testing.assert_allclose(after[:, :16], before, atol=1e-4)
+
+
 def test_a_run_without_a_portable_file(runs_folder, book, tmp_path):
     """Its checkpoint is measured, and if that cannot be done, it is named."""
     run = Run(shutil.copytree(runs_folder / "tiny", tmp_path / "run"))

@@ -152,18 +152,22 @@ def test_merged_weights_compute_the_same_and_of_the_tables_only_some_vectors_cha
 
 def test_what_contradicts_the_run_is_refused_by_name(start, tiny_file, tmp_path):
     wrong = settings(
-        start, tiny_file, model={"embed_dim": 16, "num_heads": 2, "block": "post_norm"}
+        start,
+        tiny_file,
+        model={"max_len": 9, "embed_dim": 16, "num_heads": 2, "block": "post_norm"},
     )
     wrong["tokenizer"] = {"kind": "byte_pair"}
     with pytest.raises(UserError) as caught:
         minigpt.train(wrong, tmp_path / "run")
     problems = caught.value.problems
     assert [problem.split(" = ")[0] for problem in problems] == [
+        # Its positions are learned.
+        "model.max_len",
         "model.embed_dim",
         "model.block",
         "tokenizer.kind",
     ]
-    assert "has 8; should be equal or left out" in problems[0]
+    assert "has 8; should be equal or left out" in problems[1]
     with pytest.raises(UserError, match="does not exist"):
         minigpt.train(settings(Run(start.path), tiny_file, init_from="nowhere"), tmp_path / "run")
     with pytest.raises(UserError, match=r"lora_rank = 4.*needs training\.init_from"):
