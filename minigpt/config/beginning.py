@@ -11,6 +11,8 @@ from minigpt.runs.layout import bases
 
 # The value of training.init_from that starts from a base if it helps.
 AUTO = "auto"
+# Bits per byte before training below which a base helps to learn a text of at most a megabyte.
+HELPS_BELOW = 4.0
 # The number of weights of the models with which the recipe was measured.
 _WEIGHTS = 5e6
 # Models of more weights, such as GPT-2, are trained with AdamW, for few steps with short sequences, so that
@@ -33,7 +35,7 @@ def base_helps(bits: float, ngram: float, size: int) -> bool:
       ngram: those of an n-gram of bytes that was counted on the rest of the text.
       size: bytes of the text.
     """
-    return bits < 4.0 and (size < 1_000_000 or max(bits, ngram) > 1.3)
+    return bits < HELPS_BELOW and (size < 1_000_000 or max(bits, ngram) > 1.3)
 
 
 def may_differ(model: TransformerConfig) -> set[str]:
@@ -118,7 +120,7 @@ def settings_for(
     return {**training, "learning_rate": rate}, dropout_rate, trained
 
 
-def why_from_nothing(config: Config, name: str | None, source: Config | None) -> str | None:
+def why_from_nothing(config: Config, name: str, source: Config) -> str | None:
     """Returns why settings exclude the base with a name and its settings; None if they do not."""
     reasons = {
         "pairs": "a base continues text, and does not translate pairs",
@@ -127,8 +129,6 @@ def why_from_nothing(config: Config, name: str | None, source: Config | None) ->
     }
     if reason := reasons.get(config.data.source):
         return reason
-    if name is None or source is None:
-        return "no base is installed"
     for setting, value, expected in _contradictions(source, config):
         return f'{setting} = {value!r} was given, and the base "{name}" has {expected!r}'
     return None

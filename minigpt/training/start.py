@@ -17,7 +17,7 @@ from minigpt.config import (
     TrainingConfig,
     load_config,
 )
-from minigpt.config.beginning import AUTO, base_helps, what_to_expect, why_from_nothing
+from minigpt.config.beginning import AUTO, HELPS_BELOW, base_helps, what_to_expect, why_from_nothing
 from minigpt.config.complete import (
     REFERENCE_SPEED,
     Completed,
@@ -213,13 +213,15 @@ def complete_settings(
     is_auto, name = config.training.init_from == AUTO, config.training.init_from
     # The models that training may start from.
     names: Iterable[str] = layout.bases() if is_auto else [] if name is None else [name]
-    sources: dict[str | None, Run | BaseFile]
+    sources: dict[str, Run | BaseFile]
     sources = {each: run_or_file(each, "training.init_from") for each in names}
-    name, source = next(iter(sources.items()), (None, None))
     if is_auto:
-        if reason := why_from_nothing(config, name, source.config if source else None):
-            sources, source, line = {}, None, f"Starts from nothing: {reason}."
-        config = config.with_training(init_from=name if source else None)
+        reasons = {each: why_from_nothing(config, each, sources[each].config) for each in sources}
+        sources = {each: source for each, source in sources.items() if not reasons[each]}
+        config = config.with_training(init_from=next(iter(sources), None))
+        if not sources:
+            line = f"Starts from nothing: {next(iter(reasons.values()), 'no base is installed')}."
+    name, source = next(iter(sources.items()), (None, None))
     can_read, is_open = isinstance(config.data, FilesConfig | DialoguesConfig), False
     try:
         config = _with_given_tokenizer(config)
@@ -241,7 +243,7 @@ def complete_settings(
         size = text.size
         found = [(_bits_before_training(each, text), n) for n, each in sources.items()]
         bits, name = min(found, key=lambda pair: pair[0] or (math.inf,), default=(None, None))
-        if is_auto and source:
+        if is_auto and name:
             source, config = sources[name], config.with_training(init_from=name)
         shown = _shown(name)
         if bits is None and is_auto and source:
@@ -251,7 +253,7 @@ def complete_settings(
             before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
             line = f"Starts from {shown}: it {before}"
             end = ", and training lowers the first." if bits[0] > bits[1] else "."
-            line += end if base_helps(*bits, 0) else "; training from nothing should be better."
+            line += end if bits[0] < HELPS_BELOW else "; training from nothing should be better."
             if is_auto and not base_helps(*bits, size.bytes):
                 source, line = None, f"Starts from nothing: {shown} {before}."
                 config = config.with_training(init_from=None)

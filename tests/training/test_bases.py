@@ -159,13 +159,17 @@ def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):
 
 
 def test_of_several_bases_the_best_is_taken(own_bases, book, tiny_run, tmp_path):
-    random = written(tmp_path, tiny_run.load_tokenizer(), embed_dim=16, max_len=32, num_layers=1)
+    random = written(tmp_path, tiny_run.load_tokenizer(), embed_dim=16, max_len=32, num_layers=3)
     shutil.copy(random, own_bases / "another.gguf")
     book.write_text(tiny_text(200, seed=1))
     assert list(bases()) == ["another", "english"]
     completed = started(book)
     assert completed.config.training.init_from == "english"
     assert '"english"' in completed.in_words()[0]
+    # A base that the settings exclude is not read, whatever its name.
+    for layers, name in ((2, "english"), (3, "another")):
+        completed = started(book, f"model.num_layers={layers}")
+        assert completed.config.training.init_from == name
 
 
 @pytest.mark.parametrize(
