@@ -60,7 +60,7 @@ def summary(task: Task, model: GPT | EncoderDecoder, device: str, seconds: float
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         rank = task.config.training.lora_rank
         lines["Fine-tuning"] = (
-            f"{source}, {f'LoRA of rank {rank}' if rank else 'all weights'}: "
+            f"{source}, {f'LoRA of rank {rank}' if rank else 'all parameters'}: "
             f"{trained:,} of {model.count_params():,} parameters are trained"
         )
     lines["Baselines"] = baselines
@@ -69,7 +69,7 @@ def summary(task: Task, model: GPT | EncoderDecoder, device: str, seconds: float
 
 
 def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
-    """Returns the numbers of weights: token table, position table, n-grams, blocks, head."""
+    """Returns the numbers of parameters: token table, position table, n-grams, blocks, head."""
 
     def size(*layers: keras.layers.Layer | None) -> int:
         return sum(layer.count_params() for layer in layers if layer)
@@ -91,14 +91,14 @@ def in_a_sentence(task: Task, model: GPT | EncoderDecoder, seconds: float) -> st
     training, tokenizer = task.config.training, task.corpus.tokenizer
     unit = {"character": "characters", "word": "words"}.get(tokenizer.kind, "parts of words")
     size = model.count_params()
-    weights = f"{rounded(size / 1e6)} million" if size >= 995_000 else rounded(size)
+    parameters = f"{rounded(size / 1e6)} million" if size >= 995_000 else rounded(size)
     updates = training.epochs * training.updates_per_epoch * training.accumulate_steps
     passes, time = updates / task.batches_in_pass, f"about {duration(seconds)}"
     if limit := training.max_minutes:
         passes *= min(1.0, 60 * limit / seconds)
         time = f"at most {limit:g} minute{'s' * (limit != 1)}"
     return (
-        f"About {weights} weights, a vocabulary of {tokenizer.vocab_size:,} {unit}, "
+        f"About {parameters} parameters, a vocabulary of {tokenizer.vocab_size:,} {unit}, "
         f"about {rounded(passes)} pass{'es' * (passes != 1)}, {time}."
     )
 

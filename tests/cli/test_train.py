@@ -26,7 +26,7 @@ def test_train_on_a_text_alone(trained):
     assert done.stderr == ""
     out = done.stdout
     # One sentence says what is trained; the settings are in config.toml.
-    (sentence,) = re.findall(r"^About [\d,]+ weights, .*", out, re.M)
+    (sentence,) = re.findall(r"^About [\d,]+ parameters, .*", out, re.M)
     assert re.search(r"of (\d+) characters, about [\d.]+ passes, at most 10 minutes\.$", sentence)
     vocabulary = re.search(r"vocabulary of \d+", sentence)[0]
     assert f"character {vocabulary} " in out.replace(",", " ") and "max_minutes = " not in out
