@@ -53,8 +53,8 @@ _MANNER = "sentences in the manner of your text, not its facts"
 # What a model writes after training on a text with fewer bytes, from the base and from nothing. See the
 # samples in docs/data.md.
 _EXPECTED = [
-    (15_000, "English sentences, with few words of your text", "parts of words"),
-    (50_000, "English sentences with names and words of your text", "invented words"),
+    (15_000, "sentences with few words of your text", "parts of words"),
+    (50_000, "sentences with names and words of your text", "invented words"),
     (300_000, _MANNER, "invented words"),
     (1_500_000, _MANNER, "words, few whole sentences"),
     (math.inf, _MANNER, "sentences without sense"),

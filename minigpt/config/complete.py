@@ -107,12 +107,13 @@ class Completed:
 def settings_to_choose(config: Config) -> set[str]:
     """Returns the settings that should be chosen for the text because the user has not set them.
 
-    Nothing is chosen for the bundled stories: the defaults are made for them.
+    Nothing is chosen for the bundled stories, for which the defaults are made, unless a model goes on with
+    them.
 
     Returns:
       Names such as "training.epochs".
     """
-    if config.data.source == "stories":
+    if config.data.source == "stories" and config.training.init_from is None:
         return set()
     return _names(_Choice(config, TextSize(0, 0)).unset_settings())
 
@@ -323,13 +324,17 @@ class _Choice:
         if bits and self.config.data.source == "dialogues":
             bits = max(bits, DIALOGUE_BITS)
         training, dropout_rate, trained = settings_for(weights, tokens, model.max_len, bits)
-        max_len = self.setting("model.max_len", training["sequence_length"])
-        length = self.setting("training.sequence_length", max_len)
-        batch_size = self.setting("training.batch_size", training["batch_size"])
-        if length is not None:
-            is_fixed = self.is_set("training.sequence_length")
-            length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
-        tokens_per_step = batch_size * (length or model.max_len)
+        context, length = self.setting("model.max_len", model.max_len), training["sequence_length"]
+        # The positions of a longer context are trained, too.
+        chosen = context if context > model.max_len else min(context, length)
+        batch_size = max(1, training["batch_size"] * length // chosen)
+        length = min(context, self.setting("training.sequence_length", chosen) or context)
+        batch_size = self.setting("training.batch_size", batch_size)
+        is_fixed = self.is_set("training.sequence_length") or context > model.max_len
+        # A turn that is longer is not trained on.
+        is_fixed = is_fixed or self.config.data.source == "dialogues"
+        length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
+        tokens_per_step = batch_size * length
         in_time = PLANNED_SPEED * 60 * self.minutes * self.speed / weights
         steps = min(trained, in_time) / tokens_per_step
         # Reading a token costs a third of learning it. Validations take a fifth of the time at most.

@@ -95,7 +95,9 @@ class Config(Section):
     def _add_stories_defaults(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        if selected_name(values.get("data", {}), "source", "stories") != "stories":
+        start = selected_name(values.get("training", {}), "init_from", None)
+        is_new = start in (None, "none", "auto")
+        if selected_name(values.get("data", {}), "source", "stories") != "stories" or not is_new:
             return values
         values = dict(values)
         for section, defaults in STORIES_DEFAULTS.items():

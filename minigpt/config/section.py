@@ -80,7 +80,7 @@ def selected_by(key: str, default: str) -> Discriminator:
     return Discriminator(lambda values: selected_name(values, key, default))
 
 
-def selected_name(values: Any, key: str, default: str) -> Any:
+def selected_name(values: Any, key: str, default: str | None) -> Any:
     """Returns the name of the variant that a section selects; None if it is not a section."""
     if isinstance(values, Mapping):
         return values.get(key, default)

@@ -84,13 +84,16 @@ def _total_loss(
     model: TransformerConfig, tensors: Mapping[str, np.ndarray], texts: Sequence[np.ndarray]
 ) -> float:
     """Returns the loss in nats of all tokens of texts, except the first of each."""
-    padded = np.zeros((len(texts), max(map(len, texts))), np.int64)
-    for row, ids in zip(padded, texts, strict=True):
-        row[: len(ids)] = ids
     assert isinstance(model, GPTConfig)
-    total = 0.0
-    for row, ids in zip(_logits(model, tensors, padded[:, :-1]), texts, strict=True):
-        total -= float(target_log_probabilities(row[: len(ids) - 1], ids[1:]).sum())
+    total, ordered = 0.0, sorted(texts, key=len)
+    # Texts of like lengths need little padding.
+    for start in range(0, len(ordered), _PIECES):
+        group = ordered[start : start + _PIECES]
+        padded = np.zeros((len(group), len(group[-1])), np.int64)
+        for row, ids in zip(padded, group, strict=True):
+            row[: len(ids)] = ids
+        for row, ids in zip(_logits(model, tensors, padded[:, :-1]), group, strict=True):
+            total -= float(target_log_probabilities(row[: len(ids) - 1], ids[1:]).sum())
     return total
 
 

@@ -144,6 +144,10 @@ def _changes(config: Config, run: Run) -> list[str]:
     if (new.get("data.source"), old["data.source"]) == ("files", "dialogues"):
         # Chats were recognized.
         del new["data.source"], new["data.paths"]
+    # A run records what "auto" has chosen, and an absolute path.
+    if (start := new.pop("training.init_from", AUTO)) != AUTO:
+        is_path = start is not None and start not in bases()
+        new["training.init_from"] = str(Path(start).absolute()) if is_path else start
     return [
         f"{run.path}: was started with {name} = {old.get(name)!r}, not {value!r}"
         for name, value in new.items()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
+from gguf.quants import dequantize
 
 from minigpt.config import Config, load_config
 from minigpt.errors import ArgumentProblem, UserError, as_path
@@ -35,7 +36,6 @@ class BaseFile:
 
     Attributes:
       keys: the values of the file by their names.
-      tensors: the weights by their names, float32.
     Raises:
       UserError: the file cannot be read, is damaged, or is of another program.
     """
@@ -51,7 +51,8 @@ class BaseFile:
         if not matches_checksum(data):
             raise UserError(f"{path}: damaged: its bytes do not match their checksum")
         with self._read_or_refuse():
-            self.keys, self.tensors = _read(path, path.stat().st_mtime_ns)
+            fields = _reader(path, path.stat().st_mtime_ns).fields
+            self.keys = {name: field.contents() for name, field in fields.items()}
 
     @contextmanager
     def _read_or_refuse(self) -> Iterator[None]:
@@ -61,6 +62,14 @@ class BaseFile:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = (str(error).splitlines() or [""])[0]
             raise UserError(f"{self.path}: damaged: {type(error).__name__}: {reason}") from None
+
+    @cached_property
+    def tensors(self) -> dict[str, np.ndarray]:
+        """The weights by their names, float32."""
+        with self._read_or_refuse():
+            tensors = _reader(self.path, self.path.stat().st_mtime_ns).tensors
+            # Copies: the reader maps the file, which may change.
+            return {t.name: np.array(dequantize(t.data, t.tensor_type)) for t in tensors}
 
     @cached_property
     def config(self) -> Config:
@@ -130,17 +139,11 @@ def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFil
     return Run(path)
 
 
-# Training opens the model three times, and reading it takes a quarter of a second.
+# Training opens the model three times, and that takes a quarter of a second.
 @lru_cache(maxsize=1)
-def _read(path: Path, _changed: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the keys and the tensors of a file that was last changed at a time in nanoseconds."""
-    reader = gguf.GGUFReader(path)
-    keys = {name: field.contents() for name, field in reader.fields.items()}
-    # Copies: the reader maps the file, which may change.
-    tensors = (
-        (each.name, gguf.quants.dequantize(each.data, each.tensor_type)) for each in reader.tensors
-    )
-    return keys, {name: np.array(tensor) for name, tensor in tensors}
+def _reader(path: Path, _changed: int) -> gguf.GGUFReader:
+    """Returns the reader of a file that was last changed at a time in nanoseconds."""
+    return gguf.GGUFReader(path)
 
 
 def _tokenizer(keys: dict[str, Any]) -> Tokenizer:

@@ -247,7 +247,8 @@ def complete_settings(
             source, config = sources[name], config.with_training(init_from=name)
         shown = _shown(name)
         if bits is None and is_auto and source:
-            line = f"Starts from {shown}: your text is too short to measure whether it helps."
+            why = "your text is too short" if size.bytes < 100 else "its layers are of another kind"
+            line = f"Starts from {shown}: whether it helps was not measured, because {why}."
         elif bits:
             before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
             before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
@@ -267,8 +268,8 @@ def complete_settings(
     is_own = data.source in ("files", "datasets", "dialogues")
     if source and not line:
         line = f"Starts from {_shown(name)}."
-    if text and is_own and (source is None or name in layout.bases()):
-        known_bits = (bits[0] if bits else 0.0) if source else None
+    if text and is_own and (source is None or (bits and name in layout.bases())):
+        known_bits = bits[0] if source and bits else None
         expected = what_to_expect(text.size.bytes, known_bits, data.source == "dialogues")
         line = f"{line}\n{expected}".strip()
     return replace(completed, beginning=line, bits=bits), text

@@ -219,3 +219,31 @@ def test_what_is_chosen_for_fine_tuning_depends_on_the_size_of_the_model():
     assert steps[0] > 2 * steps[1]
     one = chosen_for(50_000, "training.init_from=a", "training.epochs=1", source=small)
     assert one.training.warmup_steps >= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], (256, 8)),
+        (["model.max_len=256"], (256, 8)),
+        (["model.max_len=512"], (512, 4)),
+        (["model.max_len=4096"], (4096, 1)),
+        (["model.max_len=64"], (64, 32)),
+        (["training.sequence_length=128"], (128, 8)),
+        (["model.max_len=64", "training.sequence_length=256"], (64, 32)),
+    ],
+)
+def test_another_context_has_as_many_tokens_in_a_step(given, expected):
+    small = load_config({"model": {"embed_dim": 256, "num_layers": 5, "max_len": 256}})
+    chosen = chosen_for(500_000, "training.init_from=a", *given, source=small)
+    assert (chosen.sequence_length, chosen.training.batch_size) == expected
+    planned = chosen_for(500_000, "training.init_from=a", source=small)
+    tokens = (steps_of(each) * each.training.batch_size for each in (chosen, planned))
+    assert next(tokens) * expected[0] == pytest.approx(next(tokens) * 256, rel=0.1)
+
+
+def test_turns_are_not_cut_because_a_chat_is_short():
+    small = load_config({"model": {"embed_dim": 256, "num_layers": 5, "max_len": 256}})
+    given = ["training.init_from=a", "data.source=dialogues"]
+    assert chosen_for(1_500, *given, source=small, bits=2.0).sequence_length == 256
+    assert chosen_for(1_500, *given[:1], source=small, bits=2.0).sequence_length < 256

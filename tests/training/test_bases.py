@@ -14,6 +14,7 @@ from minigpt.config import load_config
 from minigpt.config.beginning import why_from_nothing
 from minigpt.config.loading import load_new_config
 from minigpt.corpus.sources import read_text
+from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import base_scores
 from minigpt.insight import sweep
@@ -26,6 +27,7 @@ from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.tokenizers.base import Tokenizer
+from minigpt.training.pipeline import build_task
 from minigpt.training.start import complete_settings
 from tests.cli.running import called
 from tests.conftest import nothing_compiled
@@ -58,7 +60,7 @@ def written(folder: Path, tokenizer: Tokenizer, **model: object) -> Path:
 
 
 @pytest.mark.parametrize("shape", [{}, {"value_residual": True, "convolution": 3}])
-def test_the_forward_pass_is_that_of_keras(shape, tmp_path, tiny_run):
+def test_the_forward_pass_is_that_of_keras(shape, tmp_path, tiny_run, monkeypatch):
     settings = {"max_len": 12, "embed_dim": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 3}
     tokenizer, draw = tiny_run.load_tokenizer(), np.random.default_rng(0)
     file = BaseFile(written(tmp_path, tokenizer, **settings, **shape))
@@ -67,14 +69,24 @@ def test_the_forward_pass_is_that_of_keras(shape, tmp_path, tiny_run):
     ours = base_scores._logits(file.config.model.resolved(), file.tensors, ids)
     np.testing.assert_allclose(ours, model(ids.astype("int32")).numpy(), rtol=0, atol=1e-4)
     texts = [ids[0], ids[1][:5]]
-    expected = 0.0
-    for row in texts:
+    computed = []
+    plain = base_scores._logits
+
+    def logits(model, tensors, ids):
+        computed.append(ids.size)
+        return plain(model, tensors, ids)
+
+    monkeypatch.setattr(base_scores, "_logits", logits)
+    many = [*([texts[1]] * 40), texts[0]]
+    found = base_scores._total_loss(file.config.model.resolved(), file.tensors, many)
+    for row, times in zip(texts, (1, 40), strict=True):
         scores = model(row[None, :-1].astype("int32")).numpy()[0].astype(float)
-        expected -= sum(
+        found += times * sum(
             s[i] - math.log(np.exp(s).sum()) for s, i in zip(scores, row[1:], strict=True)
         )
-    found = base_scores._total_loss(file.config.model.resolved(), file.tensors, texts)
-    assert found == pytest.approx(expected, rel=1e-4)
+    assert found == pytest.approx(0, abs=0.01)
+    # One long text does not make all the others as long.
+    assert sum(computed) < 1.5 * sum(len(row) for row in many)
 
 
 def test_what_is_not_computed_is_not_measured(runs_folder, book):
@@ -105,6 +117,20 @@ def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_x
     assert [line["epoch"] for line in read_lines(run.metrics_file)] == [0, 1, 2]
     prompts = len(run.config.sampling.prompts)
     assert [s["epoch"] for s in read_lines(run.samples_file)[::prompts]] == [0, 1, 2]
+
+
+def test_short_documents_are_begun_with_words_of_the_text(own_bases, book):
+    """Without a beginning, a model writes what it has read before."""
+    book.write_text(tiny_text(200, seed=1))
+    completed, text = complete_settings(
+        load_new_config(None, ["data.by_line=true", "model.max_len=64"], [str(book)], "english")
+    )
+    tokenizer, data = BaseFile(bases()["english"]).load_tokenizer(), completed.config.data
+    corpus = open_corpus(data, completed.config.tokenizer, tokenizer, text)
+    prompts = build_task(completed.config, corpus).config.sampling.prompts
+    assert prompts and all(prompts)
+    nothing = completed.config.with_training(init_from=None)
+    assert build_task(nothing, corpus).config.sampling.prompts[0] == ""
 
 
 def test_the_state_before_training(own_bases, book, tmp_path, capsys, without_xla, no_export):
@@ -323,6 +349,13 @@ def test_a_sweep_from_a_base(run_from_base, tmp_path, monkeypatch, without_xla, 
         for run in minigpt.sweep(values, None, output=tmp_path / "s", text=text, base=base)
     ]
     assert [run.config.training.init_from for run in runs] == [base, base]
+    # What was chosen, and a relative path, are the settings with which the runs were started.
+    monkeypatch.chdir(Path(base).parent)
+    monkeypatch.setattr(sweep, "launch", None)
+    for again in (None, "auto", Path(base).name):
+        minigpt.sweep(values, None, output=tmp_path / "s", text=text, base=again)
+    with pytest.raises(UserError, match="was started with base = "):
+        minigpt.sweep(values, None, output=tmp_path / "s", text=text, base=runs[0].path)
     first = [read_lines(run.metrics_file)[0] for run in runs]
     # Both have read the same held-out text before they began.
     assert first[0]["step"] == 0 and first[0]["val_loss"] == first[1]["val_loss"]

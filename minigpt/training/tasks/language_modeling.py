@@ -39,7 +39,9 @@ class LanguageModeling(Task):
         self.batches_in_pass = windows_in_pass(tokens, length) // training.batch_size
         sampling = self.config.sampling
         if "prompts" not in sampling.model_fields_set:
-            ids, context = self.corpus.val.ids, self.config.model.max_len
+            # Without a beginning of the text, a model that was trained before writes what it has read then.
+            context = 0 if training.init_from else self.config.model.max_len
+            ids = self.corpus.val.ids
             prompts = held_out_prompts(ids, self.corpus.tokenizer, training.seed, max_len=context)
             sampling = sampling.model_copy(update={"prompts": prompts})
             self.config = self.config.model_copy(update={"sampling": sampling})
