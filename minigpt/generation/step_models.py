@@ -125,7 +125,7 @@ class CachedGPT(StepModel):
         """Scores the next token of each row by a full pass over the newest max_len tokens."""
         window, last = newest_window(token_ids, lengths, self.max_len)
         if self.max_len > LONG_WINDOW:
-            # Without caches, attention computes no scores of later keys: a quarter less time at 1,024 tokens.
+            # Without caches, attention computes no scores of later keys: a quarter less time at 1,024.
             latents, _ = self.model.call_with_cache(window)
         else:
             latents, _ = self.read_whole(window, self.max_len)
