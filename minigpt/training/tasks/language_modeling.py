@@ -39,7 +39,7 @@ class LanguageModeling(Task):
         self.batches_in_pass = windows_in_pass(tokens, length) // training.batch_size
         sampling = self.config.sampling
         if "prompts" not in sampling.model_fields_set:
-            # Without a beginning of the text, a model that was trained before writes what it has read then.
+            # A model that was trained before would continue an empty prompt with what it read then.
             context = 0 if training.init_from else self.config.model.max_len
             ids = self.corpus.val.ids
             prompts = held_out_prompts(ids, self.corpus.tokenizer, training.seed, max_len=context)
