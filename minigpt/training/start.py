@@ -225,7 +225,7 @@ def complete_settings(
     can_read, is_open = isinstance(config.data, FilesConfig | DialoguesConfig), False
     try:
         config = _with_given_tokenizer(config)
-        is_open = bool(settings_to_choose(config))
+        is_open = (is_auto and bool(sources)) or bool(settings_to_choose(config))
     except UserError:
         # `open_corpus` reports the problem of the tokenizer together with those of the text.
         can_read = False

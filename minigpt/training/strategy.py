@@ -105,13 +105,19 @@ class Strategy:
     @contextmanager
     def computing(self, loop: "TrainingLoop") -> Iterator[Step]:
         """Yields the step of a training loop. The block is the loop."""
-        model = loop.model
-        yield tf.function(
-            model.train_step,
-            input_signature=loop.task.batch_signature,
-            jit_compile=model.jit_compile,
-            autograph=False,
-        )
+        model, options = loop.model, tf.config.optimizer.get_experimental_options()
+        if loop.training.uses_xla and not model.jit_compile:
+            # In so few steps, the optimization of graphs takes longer than it saves, as XLA does.
+            tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        try:
+            yield tf.function(
+                model.train_step,
+                input_signature=loop.task.batch_signature,
+                jit_compile=model.jit_compile,
+                autograph=False,
+            )
+        finally:
+            tf.config.optimizer.set_experimental_options(options)
 
     def agree(self, loop: "TrainingLoop") -> bool:
         """Makes the decisions of all processes the same, after each update and each epoch.
