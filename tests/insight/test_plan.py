@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 import minigpt
 from minigpt.config import Config
@@ -11,7 +12,7 @@ from minigpt.insight import plan
 from minigpt.models import build_model
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.training import pipeline
-from minigpt.training.strategy import training_seconds, xla_pays
+from minigpt.training.strategy import Strategy, training_seconds, xla_pays
 from tests.cli.running import SMALL, called, refused
 from tests.conftest import tiny_settings, tiny_text
 
@@ -110,3 +111,18 @@ def test_a_short_training_is_not_compiled_with_xla(steps, minutes, pays):
     corpus = SimpleNamespace(val=val, tokenizer=tokenizer)
     task = SimpleNamespace(config=config, tokens_per_batch=4 * 256, corpus=corpus)
     assert xla_pays(task) == pays
+
+
+@pytest.mark.parametrize(
+    ("uses_xla", "compiled", "disabled"),
+    [(True, False, True), (True, True, False), (False, False, False)],
+)
+def test_graphs_of_a_short_training_are_not_optimized(uses_xla, compiled, disabled):
+    """A deterministic training is the same, however many steps it has."""
+    before = tf.config.optimizer.get_experimental_options()
+    model = SimpleNamespace(jit_compile=compiled, train_step=lambda: None)
+    training, task = SimpleNamespace(uses_xla=uses_xla), SimpleNamespace(batch_signature=None)
+    with Strategy().computing(SimpleNamespace(model=model, training=training, task=task)):
+        during = tf.config.optimizer.get_experimental_options()
+        assert during["disable_meta_optimizer"] == disabled
+    assert tf.config.optimizer.get_experimental_options() == before

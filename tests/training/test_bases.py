@@ -244,6 +244,13 @@ def test_who_starts_from_nothing(own_bases, book):
             started(book, f"training.init_from={given}", base="auto")
 
 
+def test_the_base_is_measured_also_if_nothing_is_to_choose(own_bases, book):
+    complete = started(book)
+    again, _ = complete_settings(complete.config.with_training(init_from="auto"))
+    assert again.bits == complete.bits
+    assert again.config == complete.config
+
+
 def test_a_damaged_base_is_never_replaced_by_nothing(own_bases, book):
     file = bases()["english"]
     file.write_bytes(file.read_bytes()[:-1] + b"!")
