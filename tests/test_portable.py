@@ -86,8 +86,8 @@ def test_commands_open_files(tmp_path):
         ("tokenize", GPT, "--text", "Ana"),
         ("translate", PAIRS, "--text", "a b"),
         ("chat", "chat.gguf", *GREEDY),
-        ("export", GPT, "--format", "html", "--output", "page.html"),
-        ("sample", "page.html", "--prompt", "Ana", *GREEDY),
+        ("export", GPT, "--format", "html"),
+        ("sample", "model.html", "--prompt", "Ana", *GREEDY),
         cwd=tmp_path,
         text="A?\n",
     )
@@ -101,11 +101,11 @@ def test_commands_open_files(tmp_path):
         [pieces, " ".join(map(str, ids)), counted],
         pairs.translate(["a b"]),
         [" ".join(answer.splitlines())],
-        ["Wrote page.html"],
+        ["Wrote model.html"],
         written.splitlines(),
     ]
     assert lines == [line for printed in expected for line in (*printed, "status 0")]
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "model.html").read_text(encoding="utf-8")
     facts = json.loads(re.search('id="facts">(.*?)</script>', page)[1])
     assert facts["parameters"] == sum(tensor.n_elements for tensor in gguf.GGUFReader(GPT).tensors)
 
@@ -139,7 +139,9 @@ def test_other_commands_say_in_one_line_what_to_install(tmp_path):
     lines, errors = run(*commands, cwd=tmp_path)
     problem = "needs TensorFlow: install minigpt-keras in another environment, on Windows in WSL 2"
     assert errors[:3] == [f"minigpt: {command[0]}: {problem}" for command in commands[:3]]
-    assert errors[3].startswith("minigpt: RUN model.guf: does not exist; expected a run")
+    assert errors[3].startswith(
+        "minigpt: RUN model.guf: does not exist; expected a base (english), a"
+    )
     assert "Run small GPT language models from portable files." in " ".join(lines)
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 : -1]]
     assert listed == ["sample", "chat", "translate", "tokenize", "export", "serve"]

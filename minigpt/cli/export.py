@@ -28,13 +28,13 @@ DEFAULT = Format("saved_model")
 def export(
     run: ModelArgument,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="PATH",
             help="New directory for saved_model, huggingface, onnx and transformers_js; a new file for "
-            "the others.",
+            "the others. Default: RUN.FORMAT, such as english.html.",
         ),
-    ],
+    ] = None,
     format: Annotated[Format, typer.Option(help="Format to write.")] = DEFAULT,
     weights: Annotated[
         Weights | None,
@@ -53,13 +53,15 @@ def export(
 
     The page of a file in place of a run is without what its run knows.
     """
+    stem = run.stem if run.is_file() else run.resolve().name
+    output = output or Path(f"{stem}.{format.value}")
     if is_file := is_portable(run):
         if with_text or (weights and format.value == "html"):
             problem = "is a file; its run is needed for --with-text and the --weights of a page"
             name = next((name for name, file in bases().items() if file == run), run)
             raise UserError(ArgumentProblem("run", name, problem))
     else:
-        check_run(run)
+        check_run(run, any_model=True)
     if is_file and format.value == "html":
         from minigpt.targets.html.file_page import write_file_page
 

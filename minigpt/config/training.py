@@ -125,5 +125,7 @@ class TrainingConfig(Section):
             should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
             return "min_learning_rate", should
         if self.lora_rank and self.init_from in (None, "auto"):
-            return "lora_rank", "needs training.init_from, the run or the base that is adapted"
+            return "lora_rank", (
+                "needs training.init_from, the run or the base that is adapted, not auto"
+            )
         return None

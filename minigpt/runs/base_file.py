@@ -129,7 +129,7 @@ def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFil
     as_path("run", model)
     path = model_path(model)
     if path.is_file():
-        advice = "; install minigpt again, or use --base none" if path in bases().values() else ""
+        advice = f"; install minigpt again, or remove {path}" if path in bases().values() else ""
         try:
             return BaseFile(path)
         except UserError as error:

@@ -33,6 +33,8 @@ def test_what_to_expect_depends_on_the_length_and_on_the_base():
         said = [what_to_expect(size, bits).partition("expect ")[2] for size in sizes]
         assert len(set(said)) == different
     assert len({what_to_expect(5_000, bits) for bits in (2.0, 3.5, None)}) == 3
+    # 20 KB of the base's own kind of text, and of Python of `keras` (EXPERIMENTS.md, 2026-11-28).
+    assert what_to_expect(20_000, 1.95) != what_to_expect(20_000, 2.97)
     assert what_to_expect(2_000, 2.0, True).startswith("2 KB of text: expect answers")
     assert not what_to_expect(1_000_000, 2.0, True)
     amounts = [what_to_expect(size, None).split(" of text")[0] for size in (950, 60_400, 1_240_000)]
