@@ -125,7 +125,5 @@ class TrainingConfig(Section):
             should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
             return "min_learning_rate", should
         if self.lora_rank and self.init_from in (None, "auto"):
-            return "lora_rank", (
-                "needs training.init_from, the run or the base that is adapted, not auto"
-            )
+            return "lora_rank", "needs training.init_from with the run or base to adapt, not auto"
         return None
