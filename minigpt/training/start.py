@@ -209,31 +209,12 @@ def complete_settings(
     Raises:
       UserError: the text or the run to start from cannot be used, or a setting contradicts the run.
     """
-    text, size, speed, gpus, line, bits = None, None, REFERENCE_SPEED, 0, "", None
-    is_auto, name = config.training.init_from == AUTO, config.training.init_from
-    # The models that training may start from.
-    names: Iterable[str] = layout.bases() if is_auto else [] if name is None else [name]
-    sources: dict[str, Run | BaseFile]
-    sources = {each: run_or_file(each, "training.init_from") for each in names}
-    if is_auto:
-        reasons = {each: why_from_nothing(config, each, sources[each].config) for each in sources}
-        sources = {each: source for each, source in sources.items() if not reasons[each]}
-        config = config.with_training(init_from=next(iter(sources), None))
-        if not sources:
-            line = f"Starts from nothing: {next(iter(reasons.values()), 'no base is installed')}."
-    name, source = next(iter(sources.items()), (None, None))
-    can_read, is_open = isinstance(config.data, FilesConfig | DialoguesConfig), False
-    try:
-        config = _with_given_tokenizer(config)
-        is_open = (is_auto and bool(sources)) or bool(settings_to_choose(config))
-    except UserError:
-        # `open_corpus` reports the problem of the tokenizer together with those of the text.
-        can_read = False
-    data: Any = config.data
-    # Dialogues are recognized by their content. A complete configuration names its source.
-    if can_read and (is_open or data.me):
-        data, text = read_own(data)
-        config = config.model_copy(update={"data": data})
+    is_auto = config.training.init_from == AUTO
+    sources, line = _sources(config)
+    name, bits = next(iter(sources), None), None
+    config = config.with_training(init_from=name)
+    config, text, is_open = _with_own_text(config, is_open=is_auto and bool(sources))
+    size, speed, gpus, data = None, REFERENCE_SPEED, 0, config.data
     if is_open and isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
         count = sum(map(len, (files.train | files.val).values()))
@@ -241,38 +222,84 @@ def complete_settings(
     elif is_open:
         text = text or read_text(data)
         size = text.size
-        found = [(_bits_before_training(each, text), n) for n, each in sources.items()]
-        bits, name = min(found, key=lambda pair: pair[0] or (math.inf,), default=(None, None))
-        if is_auto and name:
-            source, config = sources[name], config.with_training(init_from=name)
-        shown = _shown(name)
-        if bits is None and is_auto and source:
-            why = "your text is too short" if size.bytes < 100 else "its layers are of another kind"
-            line = f"Starts from {shown}: whether it helps was not measured, because {why}."
-        elif bits:
-            before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
-            before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
-            line = f"Starts from {shown}: it {before}"
-            end = ", and training lowers the first." if bits[0] > bits[1] else "."
-            line += end if bits[0] < HELPS_BELOW else "; training from nothing should be better."
-            if is_auto and not base_helps(*bits, size.bytes):
-                source, line = None, f"Starts from nothing: {shown} {before}."
-                config = config.with_training(init_from=None)
+        if sources:
+            name, bits, line = _choose_source(sources, text, is_auto)
+            config = config.with_training(init_from=name)
     if is_open and measures_speed and not isinstance(data, PairsConfig):
         speed, gpus = probe_speed(config.training)
-    known = (source.config, bits and bits[0]) if source else ()
-    completed = complete(config, size, speed, gpus, *known)
+    source = None if name is None else sources[name]
+    known = bits[0] if source and bits else None
+    source_config = source.config if source else None
+    completed = complete(config, size, speed, gpus, source_config, known)
     if is_auto and size:
         chosen = {"training.init_from": f"chosen for {size.bytes:,} bytes of text"}
         completed = replace(completed, origins={**completed.origins, **chosen})
     is_own = data.source in ("files", "datasets", "dialogues")
-    if source and not line:
-        line = f"Starts from {_shown(name)}."
     if text and is_own and (source is None or (bits and name in layout.bases())):
-        known_bits = bits[0] if source and bits else None
-        expected = what_to_expect(text.size.bytes, known_bits, data.source == "dialogues")
+        expected = what_to_expect(text.size.bytes, known, data.source == "dialogues")
         line = f"{line}\n{expected}".strip()
     return replace(completed, beginning=line, bits=bits), text
+
+
+def _sources(config: Config) -> tuple[dict[str, Run | BaseFile], str]:
+    """Returns the models that training may start from, by their names; and a line if there is none."""
+    name = config.training.init_from
+    names: Iterable[str] = layout.bases() if name == AUTO else [] if name is None else [name]
+    sources = {each: run_or_file(each, "training.init_from") for each in names}
+    if name != AUTO:
+        return sources, "".join(f"Starts from {_shown(each)}." for each in sources)
+    reasons = {each: why_from_nothing(config, each, sources[each].config) for each in sources}
+    usable = {each: source for each, source in sources.items() if not reasons[each]}
+    reason = next(iter(reasons.values()), "no base is installed")
+    return usable, "" if usable else f"Starts from nothing: {reason}."
+
+
+def _with_own_text(config: Config, is_open: bool) -> tuple[Config, Text | None, bool]:
+    """Returns the settings; the text, if it was read; and whether something is to be chosen for it.
+
+    The settings then have the size of a given tokenizer's vocabulary, and say whether a text is dialogues.
+    """
+    can_read = isinstance(config.data, FilesConfig | DialoguesConfig)
+    try:
+        config = _with_given_tokenizer(config)
+        is_open = is_open or bool(settings_to_choose(config))
+    except UserError:
+        # `open_corpus` reports the problem of the tokenizer together with those of the text.
+        return config, None, False
+    data: Any = config.data
+    # Dialogues are recognized by their content. A complete configuration names its source.
+    if not can_read or not (is_open or data.me):
+        return config, None, is_open
+    data, text = read_own(data)
+    return config.model_copy(update={"data": data}), text, is_open
+
+
+def _choose_source(
+    sources: Mapping[str, Run | BaseFile], text: Text, is_auto: bool
+) -> tuple[str | None, tuple[float, float] | None, str]:
+    """Chooses the model to start from: the one that predicts the text best.
+
+    Args:
+      is_auto: whether training may also start from nothing.
+    Returns:
+      Its name, None for nothing; its `bits_before_training`; and a line that says why.
+    """
+    found = [(_bits_before_training(each, text), name) for name, each in sources.items()]
+    bits, name = min(found, key=lambda pair: pair[0] or (math.inf,))
+    shown = _shown(name)
+    if bits is None and not is_auto:
+        return name, bits, f"Starts from {shown}."
+    if bits is None:
+        why = "its layers are of another kind"
+        why = "your text is too short" if text.size.bytes < 100 else why
+        return name, bits, f"Starts from {shown}: whether it helps was not measured, because {why}."
+    before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
+    before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
+    if is_auto and not base_helps(*bits, text.size.bytes):
+        return None, bits, f"Starts from nothing: {shown} {before}."
+    end = ", and training lowers the first." if bits[0] > bits[1] else "."
+    end = end if bits[0] < HELPS_BELOW else "; training from nothing should be better."
+    return name, bits, f"Starts from {shown}: it {before}{end}"
 
 
 def _shown(name: str | None) -> str:
