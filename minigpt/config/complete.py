@@ -38,6 +38,8 @@ ADDITIONS = {"value_residual": True, "convolution": 4}
 SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
+# The weight of R-Drop for a text that is read so often.
+R_DROP = 3.0
 # From this number of bytes on, the batches are larger, and the time limits the size of the model.
 LONG_TEXT = 1_000_000
 # A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
@@ -158,6 +160,10 @@ def complete(
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
         kind = "base" if config.training.init_from in bases() else "run"
         origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
+    rates = [value for name, value in config.model if name.endswith("dropout_rate")]
+    if config.training.r_drop and not any(rates):
+        problem = "has no effect without dropout; should be 0, or model.dropout_rate above 0"
+        raise UserError(f"training.r_drop = {config.training.r_drop:g}: {problem}")
     length, max_len = config.sequence_length, config.model.max_len
     has_table = config.model.position == "learned" and config.data.source != "pairs"
     if config.training.init_from is None and has_table and length < max_len:
@@ -244,7 +250,7 @@ class _Choice:
         }
         # A configuration that lacks these parts alone, or settings of samples, is complete.
         of_training = _names({name: unset[name] for name in unset if name != "sampling"})
-        is_complete = of_training <= {f"model.{name}" for name in ADDITIONS}
+        is_complete = of_training <= {"training.r_drop", *(f"model.{name}" for name in ADDITIONS)}
         return {section: {} for section in unset} if is_complete else unset
 
     def for_text(self) -> Settings:
@@ -256,7 +262,7 @@ class _Choice:
         extrapolated.
 
         The length limits what can be learned from a short text: it gets a small model and `PASSES` passes,
-        with dropout and a high weight decay, and training stops when the held-out loss rises. The time
+        with dropout, R-Drop and a high weight decay; training stops when the held-out loss rises. The time
         limits what can be learned from a long one: the more time, the wider the model, up to a width of
         256.
         """
@@ -275,6 +281,10 @@ class _Choice:
         weights = 12 * self.setting("model.num_layers", blocks) * embed_dim**2
         weights += vocab_size * embed_dim
         tokens_in_time = 60 * self.minutes * self.speed / weights
+        # R-Drop takes twice as long. It wins if that leaves time for at least half of the passes.
+        has_time = tokens < weights and tokens_in_time > PASSES * tokens
+        if self.setting("training.r_drop", R_DROP if has_time else 0.0):
+            tokens_in_time /= 2
         tokens_per_step = length * batch_size * training.accumulate_steps
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
         # Other programs may have made the measured speed too low.
@@ -291,6 +301,7 @@ class _Choice:
         # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more
         # tokens than the model has weights.
         passes = trained / max(1.0, tokens) if tokens < weights else 0.0
+        has_dropout = self.setting("model.dropout_rate", 0.2) > 0
         return {
             "data": {"val_fraction": self.val_fraction},
             "tokenizer": tokenizer,
@@ -309,6 +320,7 @@ class _Choice:
                 "batch_size": batch_size,
                 "warmup_steps": _warmup(epochs * per_epoch, 20),
                 "weight_decay": 1.0 if passes > 4 else 0.1,
+                **({"r_drop": R_DROP} if has_time and passes > 4 and has_dropout else {}),
                 "early_stopping_patience": 3,
             },
             "sampling": SAMPLES,

@@ -69,6 +69,9 @@ class TrainingConfig(Section):
     """maximum global norm of the gradients; no clipping if unset"""
     label_smoothing: Rate = 0.0
     """for pairs: share of a target's probability spread over all tokens"""
+    r_drop: float = Field(0.0, ge=0, le=1000)
+    """weight of R-Drop (Liang et al. 2021): a batch is computed twice, with different dropout, and the
+    divergence of the two predictions is added to the loss; takes twice as long"""
     eval_every_steps: Steps = 0
     """validate after every so many updates within an epoch too; 0: do not"""
     sample_every_steps: Steps = 0
@@ -116,6 +119,11 @@ class TrainingConfig(Section):
         return self.steps_per_epoch
 
     @property
+    def times_computed(self) -> int:
+        """How often each batch is computed."""
+        return 2 if self.r_drop else 1
+
+    @property
     def uses_xla(self) -> bool:
         """Whether a training step may be compiled with XLA: `jit_compile`, or its default."""
         return not self.deterministic if self.jit_compile is None else self.jit_compile
@@ -124,6 +132,8 @@ class TrainingConfig(Section):
         if self.min_learning_rate > self.learning_rate:
             should = f"should not exceed training.learning_rate = {self.learning_rate:g}"
             return "min_learning_rate", should
+        if self.r_drop and self.label_smoothing:
+            return "r_drop", "should be 0 with training.label_smoothing"
         if self.lora_rank and self.init_from in (None, "auto"):
             return "lora_rank", "needs training.init_from with the run or base to adapt, not auto"
         return None

@@ -86,7 +86,8 @@ class Devices(Strategy):
         with replicas.scope():
             optimizer = build_optimizer(training, model, compiles_updates=replicas.jit_compile)
         # The metrics are created outside: they hold the loss of all replicas.
-        model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
+        how = {"jit_compile": replicas.jit_compile, "r_drop": training.r_drop}
+        model.compile(optimizer=optimizer, **how, **task.objective())
         task.set_model(model)
 
     def share(self, run: Run | None) -> Run:

@@ -11,7 +11,12 @@ from minigpt.config import TransformerConfig
 from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.models.layers.dropout import dropout_masks
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
-from minigpt.models.losses import SmoothedCrossentropy, can_be_chunked, chunked_crossentropy
+from minigpt.models.losses import (
+    SmoothedCrossentropy,
+    can_be_chunked,
+    chunked_crossentropy,
+    r_drop_crossentropy,
+)
 
 
 class LanguageModel(keras.Model, abc.ABC):
@@ -30,7 +35,7 @@ class LanguageModel(keras.Model, abc.ABC):
     Attributes:
       config: the description, resolved.
       uses_chunked_loss: whether training computes the loss with `chunked_crossentropy`.
-      plain_loss: the loss without label smoothing; None without smoothing.
+      plain_loss: the loss without label smoothing and R-Drop; None without them.
     Raises:
       TypeError: `vocab_size` is missing, or an argument is given twice.
       ValueError: a setting is not valid, or `config` does not describe a model of this kind.
@@ -43,6 +48,7 @@ class LanguageModel(keras.Model, abc.ABC):
     built: bool
     uses_chunked_loss = False
     plain_loss: keras.metrics.Mean | None = None
+    r_drop = 0.0
 
     @checked_arguments(MODEL_NAMES)
     def __init__(
@@ -118,8 +124,13 @@ class LanguageModel(keras.Model, abc.ABC):
         metrics: Any = None,
         weighted_metrics: Any = None,
         *args: Any,
+        r_drop: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        """Compiles the model; arguments are those of Keras, and `r_drop`, alpha of `r_drop_crossentropy`.
+
+        With `r_drop` above 0, each batch is computed twice if `uses_chunked_loss`; without label smoothing.
+        """
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **kwargs)
         self.uses_chunked_loss = (
             can_be_chunked(loss)
@@ -127,9 +138,12 @@ class LanguageModel(keras.Model, abc.ABC):
             and not (metrics or weighted_metrics)
             and type(self).__base__ is LanguageModel  # A subclass may change the logits.
         )
-        smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
+        self.r_drop = r_drop
+        has_more = self.r_drop or isinstance(self.loss, SmoothedCrossentropy)
         # Not tracked: a built layer accepts no more state. Keras does not track its own metrics either.
-        plain_loss = keras.metrics.Mean("plain_loss") if smoothed else None
+        plain_loss = (
+            keras.metrics.Mean("plain_loss") if self.uses_chunked_loss and has_more else None
+        )
         object.__setattr__(self, "plain_loss", plain_loss)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -159,7 +173,7 @@ class LanguageModel(keras.Model, abc.ABC):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics of Keras, and `plain_loss` with label smoothing."""
+        """The metrics of Keras, and `plain_loss` with label smoothing or R-Drop."""
         return [*super().metrics, *([] if self.plain_loss is None else [self.plain_loss])]
 
     def train_step(self, data: Any) -> dict[str, Any]:
@@ -207,19 +221,31 @@ class LanguageModel(keras.Model, abc.ABC):
           tokens: float32[], `loss_weight` of the whole batch.
           first_row: int[], number of the first row in the whole batch; dropout depends on it.
         Returns:
-          the loss, float32[]; the same without label smoothing; and the gradients of
+          the loss, float32[]; the same without label smoothing and R-Drop; and the gradients of
           `trainable_weights`, multiplied by the loss scale of float16.
         """
         # NumPy's integers are int64.
-        targets = tf.cast(tf.reshape(targets, [-1]), tf.int32)
-        weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
+        targets = tf.cast(targets, tf.int32)
+        weights = tf.ones(tf.shape(targets)) if weights is None else weights
+        if self.r_drop:
+            # Each row twice. The masks of dropout differ from row to row.
+            repeated = (inputs, targets, weights / 2)
+            inputs, targets, weights = tf.nest.map_structure(
+                lambda array: tf.repeat(array, 2, axis=0), repeated
+            )
+            first_row *= 2
         with tf.GradientTape() as tape:
             with dropout_masks(batches_done(self.optimizer), first_row):
                 latents = self.latents(inputs, training=True)
-            latents = tf.reshape(latents, [-1, latents.shape[-1]])
-            kernel, bias = self._head_weights(latents.dtype)
-            smoothing = getattr(self.loss, "label_smoothing", 0.0)
-            loss, plain = chunked_crossentropy(latents, kernel, bias, targets, weights, smoothing)
+            if self.r_drop:
+                logits = self.logits(latents)
+                loss, plain = r_drop_crossentropy(logits, targets, weights, self.r_drop)
+            else:
+                latents = tf.reshape(latents, [-1, latents.shape[-1]])
+                targets, weights = tf.reshape(targets, [-1]), tf.reshape(weights, [-1])
+                head = self._head_weights(latents.dtype)
+                smoothing = getattr(self.loss, "label_smoothing", 0.0)
+                loss, plain = chunked_crossentropy(latents, *head, targets, weights, smoothing)
             loss = tf.math.divide_no_nan(loss, tokens)
             if self.losses:
                 loss += tf.add_n(self.losses) / self.distribute_strategy.num_replicas_in_sync

@@ -91,7 +91,8 @@ class Strategy:
         training = task.config.training
         optimizer = build_optimizer(training, model)
         uses_xla = training.uses_xla and (training.jit_compile or xla_pays(task))
-        model.compile(optimizer=optimizer, jit_compile=uses_xla, **task.objective())
+        how = {"jit_compile": uses_xla, "r_drop": training.r_drop}
+        model.compile(optimizer=optimizer, **how, **task.objective())
         task.set_model(model)
 
     def share(self, run: Run | None) -> Run:
@@ -203,7 +204,8 @@ def training_seconds(task: Task, speed: float) -> float:
         # A token goes through the encoder or through the decoder and the head, not through both.
         multiplied //= 2
     # An evaluation is the forward pass alone, a third of an update.
-    tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
+    computed = training.times_computed * batches * task.tokens_per_batch
+    tokens = computed + training.epochs * task.corpus.val.tokens / 3
     return multiplied * tokens / speed
 
 

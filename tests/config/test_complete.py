@@ -179,6 +179,34 @@ def test_a_text_with_more_tokens_than_the_model_has_weights_needs_no_dropout():
 
 
 @pytest.mark.parametrize(
+    ("size", "given", "r_drop"),
+    [
+        (20_000, [], 3.0),
+        (500_000, ["training.max_minutes=10"], 3.0),
+        (500_000, ["training.max_minutes=1"], 0.0),
+        (60_000_000, [], 0.0),
+        (20_000, ["training.r_drop=0.5"], 0.5),
+        # One pass, and no dropout.
+        (20_000, ["training.epochs=1", "training.steps_per_epoch=30"], 0.0),
+        (20_000, ["model.dropout_rate=0.0"], 0.0),
+    ],
+)
+def test_r_drop_is_for_short_texts_that_leave_time_for_it(size, given, r_drop):
+    config = chosen_for(size, *given)
+    assert config.training.r_drop == r_drop
+    # The time of a step is known: twice as long.
+    once = chosen_for(size, *given, "training.r_drop=0")
+    assert steps_of(config) <= steps_of(once)
+    if not given:
+        assert steps_of(config) == steps_of(once)
+
+
+def test_r_drop_needs_dropout():
+    with pytest.raises(UserError, match=r"training.r_drop = 2: has no effect without dropout"):
+        chosen_for(20_000, "training.r_drop=2", "model.dropout_rate=0.0")
+
+
+@pytest.mark.parametrize(
     ("kind", "vocab_size"),
     [("word", 20_000), ("byte_pair", 2048), ("gpt2", 50_257), ("character", 512)],
 )

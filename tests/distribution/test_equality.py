@@ -23,6 +23,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "muon": {},
     "dropout": {"model": {"dropout_rate": 0.2, "attention_dropout_rate": 0.1}},
     "accumulated": {"training": {"accumulate_steps": 3}, "model": {"dropout_rate": 0.2}},
+    "r_drop": {"training": {"r_drop": 2.0}, "model": {"dropout_rate": 0.2}},
     "compiled": {"training": {"jit_compile": True}, "model": {"dropout_rate": 0.2}},
     "adamw": {"training": {"optimizer": "adamw"}},
     "adam": {"training": {"optimizer": "adam", "weight_decay": 0.0}},

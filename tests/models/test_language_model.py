@@ -6,15 +6,18 @@ import pytest
 
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.language_model import batches_done
-from minigpt.models.losses import SmoothedCrossentropy
+from minigpt.models.layers.dropout import dropout_masks
+from minigpt.models.losses import SmoothedCrossentropy, r_drop_crossentropy
 
 D, V = 6, 11
 
 
-def gpt(tie: bool, dtype: str = "float32") -> tuple[GPT, tuple[np.ndarray, np.ndarray]]:
+def gpt(
+    tie: bool, dtype: str = "float32", dropout_rate: float = 0.0
+) -> tuple[GPT, tuple[np.ndarray, np.ndarray]]:
     keras.utils.set_random_seed(1)
     sizes = {"vocab_size": V, "max_len": 8, "embed_dim": D, "num_heads": 2, "ff_dim": 12}
-    model = GPT(**sizes, num_layers=2, dropout_rate=0.0, tie_embeddings=tie, dtype=dtype)
+    model = GPT(**sizes, num_layers=2, dropout_rate=dropout_rate, tie_embeddings=tie, dtype=dtype)
     model.build()
     ids = np.random.default_rng(2).integers(0, V, (5, 9)).astype("int32")
     return model, (ids[:, :-1], ids[:, 1:])
@@ -51,6 +54,23 @@ def test_a_step_equals_that_of_keras(build, tie, smoothing):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for ours, keras_own in zip(*trained, strict=True):
         np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dropout_rate", [0.0, 0.3])
+def test_r_drop_computes_each_row_twice_with_different_dropout(dropout_rate):
+    model, (inputs, targets) = gpt(False, dropout_rate=dropout_rate)
+    weights = np.random.default_rng(3).integers(0, 2, targets.shape).astype("float32")
+    twice = [np.repeat(array, 2, axis=0) for array in (inputs, targets, weights)]
+    with dropout_masks(0):
+        logits = model(twice[0], training=True)
+    expected, plain = r_drop_crossentropy(logits, *twice[1:], 2.0)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss=loss, run_eagerly=True, r_drop=2.0)
+    logs = model.train_on_batch(inputs, targets, weights, return_dict=True)
+    assert logs["loss"] == pytest.approx(float(expected) / twice[1].size, rel=1e-5)
+    assert logs["plain_loss"] == pytest.approx(float(plain) / twice[1].size, rel=1e-5)
+    # Without dropout, both predictions are the same.
+    assert (logs["loss"] == pytest.approx(logs["plain_loss"])) == (not dropout_rate)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.models.losses import chunked_crossentropy
+from minigpt.models.losses import chunked_crossentropy, r_drop_crossentropy
 
 N, D, V = 23, 6, 11
 
@@ -66,3 +66,17 @@ def test_large_logits_do_not_overflow():
         tf.constant([[300.0]]), tf.constant([[1.0], [-1.0]]), None, tf.constant([1]), tf.ones(1)
     )
     assert found.numpy() == 600
+
+
+def test_r_drop_adds_the_divergence_in_both_directions():
+    draw = np.random.default_rng(3)
+    logits = draw.normal(size=(4, 3, V)).astype("float32")
+    targets = np.repeat(draw.integers(0, V, (2, 3)), 2, axis=0).astype("int32")
+    weights = np.repeat(np.array([[1, 0, 2], [1, 1, 0]], "float32"), 2, axis=0)
+    found, plain = r_drop_crossentropy(logits, targets, weights, 1.4)
+    cross = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+    p, q = keras.ops.softmax(logits[::2]), keras.ops.softmax(logits[1::2])
+    both_ways = keras.losses.kl_divergence(p, q) + keras.losses.kl_divergence(q, p)
+    assert float(plain) == pytest.approx(np.sum(weights * cross), rel=1e-5)
+    more = np.sum(weights[::2] * np.array(both_ways))
+    assert float(found - plain) == pytest.approx(0.7 * more, rel=1e-4)
