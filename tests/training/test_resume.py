@@ -53,7 +53,7 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
 @pytest.mark.parametrize(
     "training",
     [
-        {"optimizer": "adam", "accumulate_steps": 3, "clip_norm": 1.0, "warmup_steps": 5},
+        {"optimizer": "adam", "accumulate_steps": 3, "clip_norm": 1.0, "r_drop": 1.0},
         {"optimizer": "sgd", "precision": "mixed_float16"},
     ],
     ids=["accumulated", "float16"],
