@@ -39,7 +39,7 @@ SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
 # The weight of R-Drop for a text that is read so often.
-R_DROP = 3.0
+R_DROP = 4.0
 # From this number of bytes on, the batches are larger, and the time limits the size of the model.
 LONG_TEXT = 1_000_000
 # A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
@@ -284,8 +284,9 @@ class _Choice:
         # R-Drop takes twice as long, and wins on prose only if most passes fit. Steps of small models take
         # longer than their products, whose speed is known: about twice as long.
         has_time = tokens < weights and tokens_in_time > 3.5 * PASSES * tokens
-        if self.setting("training.r_drop", R_DROP if has_time else 0.0):
-            tokens_in_time /= 2
+        has_dropout = self.setting("model.dropout_rate", 0.2) > 0
+        r_drop = self.setting("training.r_drop", R_DROP if has_time and has_dropout else 0.0)
+        tokens_in_time /= 2 if r_drop else 1
         tokens_per_step = length * batch_size * training.accumulate_steps
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
         # Other programs may have made the measured speed too low.
@@ -302,7 +303,6 @@ class _Choice:
         # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more
         # tokens than the model has weights.
         passes = trained / max(1.0, tokens) if tokens < weights else 0.0
-        has_dropout = self.setting("model.dropout_rate", 0.2) > 0
         return {
             "data": {"val_fraction": self.val_fraction},
             "tokenizer": tokenizer,
@@ -312,7 +312,11 @@ class _Choice:
                 "num_layers": blocks,
                 "num_heads": max(4, width // 64),
                 **({} if getattr(self.config.model, "standard_parts", False) else ADDITIONS),
-                "dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0,
+                "dropout_rate": 0.2
+                if passes > 4 or training.r_drop
+                else 0.1
+                if passes > 2
+                else 0.0,
             },
             "training": {
                 "epochs": epochs,
@@ -321,7 +325,7 @@ class _Choice:
                 "batch_size": batch_size,
                 "warmup_steps": _warmup(epochs * per_epoch, 20),
                 "weight_decay": 1.0 if passes > 4 else 0.1,
-                **({"r_drop": R_DROP} if has_time and passes > 4 and has_dropout else {}),
+                "r_drop": r_drop if passes > 4 else 0.0,
                 "early_stopping_patience": 3,
             },
             "sampling": SAMPLES,

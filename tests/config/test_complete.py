@@ -181,8 +181,8 @@ def test_a_text_with_more_tokens_than_the_model_has_weights_needs_no_dropout():
 @pytest.mark.parametrize(
     ("size", "given", "r_drop"),
     [
-        (20_000, [], 3.0),
-        (500_000, ["training.max_minutes=10"], 3.0),
+        (20_000, [], 4.0),
+        (500_000, ["training.max_minutes=10"], 4.0),
         (500_000, ["training.max_minutes=1"], 0.0),
         (60_000_000, [], 0.0),
         (20_000, ["training.r_drop=0.5"], 0.5),
@@ -202,6 +202,8 @@ def test_r_drop_is_for_short_texts_that_leave_time_for_it(size, given, r_drop):
 
 
 def test_r_drop_needs_dropout():
+    config = chosen_for(60_000_000, "training.r_drop=2")
+    assert (config.training.r_drop, config.model.dropout_rate) == (2.0, 0.2)
     with pytest.raises(UserError, match=r"training.r_drop = 2: has no effect without dropout"):
         chosen_for(20_000, "training.r_drop=2", "model.dropout_rate=0.0")
 
