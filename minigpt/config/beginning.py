@@ -115,7 +115,7 @@ def settings_for(
         training["batch_size"] = 4 if tokens < 100_000 else 8
         rate, dropout_rate = 1.2e-3 * (bits - 1), 0.1
         # Twice as many passes over 20 KB of tales made the loss of the next 40 KB higher.
-        trained = max((3.5 * bits - 2) * tokens, 10_000)
+        trained = max((3.5 * bits - 2) * tokens, min(10_000, 20 * tokens))
     rate = float(f"{rate * (_WEIGHTS / weights) ** 0.5:.2g}")
     return {**training, "learning_rate": rate}, dropout_rate, trained
 

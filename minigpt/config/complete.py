@@ -160,8 +160,9 @@ def complete(
         sizes = {"model": dict(config.model), "tokenizer": dict(config.tokenizer)}
         kind = "base" if config.training.init_from in bases() else "run"
         origins |= dict.fromkeys(_names(sizes) - own, f"of the {kind} {config.training.init_from}")
-    rates = [value for name, value in config.model if name.endswith("dropout_rate")]
-    if config.training.r_drop and not any(rates):
+    names = ["dropout_rate", "attention_dropout_rate", "ff_dropout_rate"]
+    names += ["ngram_dropout_rate"] if getattr(config.model, "ngrams", []) else []
+    if config.training.r_drop and not any(getattr(config.model, name) for name in names):
         problem = "has no effect without dropout; should be 0, or model.dropout_rate above 0"
         raise UserError(f"training.r_drop = {config.training.r_drop:g}: {problem}")
     length, max_len = config.sequence_length, config.model.max_len

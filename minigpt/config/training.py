@@ -71,7 +71,8 @@ class TrainingConfig(Section):
     """for pairs: share of a target's probability spread over all tokens"""
     r_drop: float = Field(0.0, ge=0, le=1000)
     """weight of R-Drop (Liang et al. 2021): a batch is computed twice, with different dropout, and the
-    divergence of the two predictions is added to the loss; takes twice as long"""
+    divergence of the two predictions is added to the loss; takes twice as long, and much memory if the
+    vocabulary is large"""
     eval_every_steps: Steps = 0
     """validate after every so many updates within an epoch too; 0: do not"""
     sample_every_steps: Steps = 0
@@ -117,11 +118,6 @@ class TrainingConfig(Section):
         """`steps_per_epoch` of a run, which has a number: one pass has been counted if it was unset."""
         assert self.steps_per_epoch is not None
         return self.steps_per_epoch
-
-    @property
-    def times_computed(self) -> int:
-        """How often each batch is computed."""
-        return 2 if self.r_drop else 1
 
     @property
     def uses_xla(self) -> bool:

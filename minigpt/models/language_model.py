@@ -129,7 +129,8 @@ class LanguageModel(keras.Model, abc.ABC):
     ) -> None:
         """Compiles the model; arguments are those of Keras, and `r_drop`, alpha of `r_drop_crossentropy`.
 
-        With `r_drop` above 0, each batch is computed twice if `uses_chunked_loss`; without label smoothing.
+        With `r_drop`, `train_step` computes each batch twice. A saved model does not have it. It raises a
+        ValueError if it is negative, or if Keras computes the loss, or if labels are smoothed.
         """
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **kwargs)
         self.uses_chunked_loss = (
@@ -138,12 +139,14 @@ class LanguageModel(keras.Model, abc.ABC):
             and not (metrics or weighted_metrics)
             and type(self).__base__ is LanguageModel  # A subclass may change the logits.
         )
+        is_smoothed = isinstance(self.loss, SmoothedCrossentropy)
+        if r_drop and (r_drop < 0 or is_smoothed or not self.uses_chunked_loss):
+            problem = "should be 0 with label smoothing, metrics, other losses and in subclasses"
+            raise ValueError(f"`r_drop` should not be negative, and {problem}. Received: {r_drop}")
         self.r_drop = r_drop
-        has_more = self.r_drop or isinstance(self.loss, SmoothedCrossentropy)
+        has_more = self.uses_chunked_loss and (r_drop or is_smoothed)
         # Not tracked: a built layer accepts no more state. Keras does not track its own metrics either.
-        plain_loss = (
-            keras.metrics.Mean("plain_loss") if self.uses_chunked_loss and has_more else None
-        )
+        plain_loss = keras.metrics.Mean("plain_loss") if has_more else None
         object.__setattr__(self, "plain_loss", plain_loss)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -269,7 +272,8 @@ class LanguageModel(keras.Model, abc.ABC):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates one batch; arguments and result are those of `train_step`."""
-        return super().test_step(_unpack(data))
+        logs = super().test_step(_unpack(data))
+        return {name: value for name, value in logs.items() if name != "plain_loss"}
 
     def _head_weights(self, dtype: Any) -> tuple[Any, Any]:
         """Returns the head's kernel [V, D] and bias [V]; a tied head has no bias (None)."""

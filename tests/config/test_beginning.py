@@ -48,5 +48,7 @@ def test_the_recipe_follows_from_the_distance_of_the_text():
     assert rates == pytest.approx([6e-4, 1.3e-3, 3e-3, 3e-3], rel=0.05)
     tokens = [trained for *_, trained in recipes]
     assert 40_000 < tokens[0] < tokens[1] < tokens[2] == tokens[3]
+    # A few words are not read more than 20 times.
+    assert settings_for(5e6, 70, 512, 3.0)[2] == 1400
     # Larger models have lower rates.
     assert settings_for(20e6, 40_000, 256, 2.07)[0]["learning_rate"] == pytest.approx(6.4e-4)

@@ -201,6 +201,13 @@ def test_r_drop_is_for_short_texts_that_leave_time_for_it(size, given, r_drop):
         assert steps_of(config) == steps_of(once)
 
 
+def test_a_rate_of_n_grams_that_a_model_does_not_have_is_no_dropout():
+    none = ["model.dropout_rate=0.0", "model.ngram_dropout_rate=0.3", "training.r_drop=2"]
+    with pytest.raises(UserError, match=r"training.r_drop = 2: has no effect without dropout"):
+        chosen_for(20_000, *none)
+    assert chosen_for(20_000, *none, "model.ngrams=[2]").training.r_drop == 2
+
+
 def test_r_drop_needs_dropout():
     config = chosen_for(60_000_000, "training.r_drop=2")
     assert (config.training.r_drop, config.model.dropout_rate) == (2.0, 0.2)

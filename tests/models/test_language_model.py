@@ -74,6 +74,28 @@ def test_r_drop_computes_each_row_twice_with_different_dropout(dropout_rate):
 
 
 @pytest.mark.parametrize(
+    "compiled",
+    [
+        {"r_drop": -1.0},
+        {"r_drop": 1.0, "metrics": ["accuracy"]},
+        {"r_drop": 1.0, "loss": SmoothedCrossentropy(0.1)},
+    ],
+)
+def test_r_drop_is_not_ignored(compiled):
+    model, _ = gpt(False)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with pytest.raises(ValueError, match="`r_drop` should"):
+        model.compile("sgd", **{"loss": loss, **compiled})
+
+
+def test_validation_has_no_plain_loss():
+    model, (inputs, targets) = gpt(False)
+    model.compile("sgd", loss=SmoothedCrossentropy(0.1), run_eagerly=True)
+    assert set(model.test_on_batch(inputs, targets, return_dict=True)) == {"loss"}
+    assert set(model.train_on_batch(inputs, targets, return_dict=True)) == {"loss", "plain_loss"}
+
+
+@pytest.mark.parametrize(
     ("reduction", "share"),
     [
         ("sum_over_batch_size", 0.4),
