@@ -303,6 +303,9 @@ class _Choice:
         # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more
         # tokens than the model has weights.
         passes = trained / max(1.0, tokens) if tokens < weights else 0.0
+        dropout_rate = 0.1 if passes > 2 else 0.0
+        if passes > 4 or training.r_drop:
+            dropout_rate = 0.2
         return {
             "data": {"val_fraction": self.val_fraction},
             "tokenizer": tokenizer,
@@ -312,11 +315,7 @@ class _Choice:
                 "num_layers": blocks,
                 "num_heads": max(4, width // 64),
                 **({} if getattr(self.config.model, "standard_parts", False) else ADDITIONS),
-                "dropout_rate": 0.2
-                if passes > 4 or training.r_drop
-                else 0.1
-                if passes > 2
-                else 0.0,
+                "dropout_rate": dropout_rate,
             },
             "training": {
                 "epochs": epochs,

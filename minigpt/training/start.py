@@ -296,7 +296,7 @@ def _choose_source(
     before = f"predicts a sample of your text with {bits[0]:.1f} bits per byte before any "
     before += f"training, a 7-gram of the rest with {bits[1]:.1f}"
     if is_auto and not base_helps(*bits, text.size.bytes):
-        limit = f" A base helps below {HELPS_BELOW:g}." * (bits[0] >= HELPS_BELOW)
+        limit = f" A base helps below {HELPS_BELOW:g} bits." * (bits[0] >= HELPS_BELOW)
         return None, bits, f"Starts from nothing: {shown} {before}.{limit}"
     end = ", and training lowers the first." if bits[0] > bits[1] else "."
     end = end if bits[0] < HELPS_BELOW else "; training from nothing should be better."

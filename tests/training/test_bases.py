@@ -179,7 +179,7 @@ def test_a_text_that_the_base_does_not_know(own_bases, tmp_path):
     assert ngram < base
     line = completed.in_words()[0]
     assert line.startswith('Starts from nothing: the base "english" predicts')
-    assert line.endswith(" A base helps below 4.")
+    assert line.endswith(" A base helps below 4 bits.")
     # Asked for, it is used.
     asked = started(tmp_path / "text.txt", base="english")
     assert asked.config.training.init_from == "english" and asked.bits == (base, ngram)
