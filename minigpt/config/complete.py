@@ -38,8 +38,8 @@ ADDITIONS = {"value_residual": True, "convolution": 4}
 SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
-# The weight of R-Drop for a text that is read so often.
-R_DROP = 4.0
+# The weight of R-Drop for a text that is read more than so often. With 8 passes, prose loses.
+R_DROP, R_DROP_PASSES = 4.0, 15
 # From this number of bytes on, the batches are larger, and the time limits the size of the model.
 LONG_TEXT = 1_000_000
 # A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
@@ -282,16 +282,16 @@ class _Choice:
         weights = 12 * self.setting("model.num_layers", blocks) * embed_dim**2
         weights += vocab_size * embed_dim
         tokens_in_time = 60 * self.minutes * self.speed / weights
-        # R-Drop takes twice as long. With half of the passes it wins on code, and loses on prose.
-        has_time = tokens < weights and tokens_in_time > 2.2 * PASSES * tokens
-        has_dropout = self.setting("model.dropout_rate", 0.2) > 0
-        r_drop = self.setting("training.r_drop", R_DROP if has_time and has_dropout else 0.0)
-        tokens_in_time /= 2 if r_drop else 1
         tokens_per_step = length * batch_size * training.accumulate_steps
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
         # Other programs may have made the measured speed too low.
         most_in_time = PLANNED_SPEED * tokens_in_time * max(1.0, REFERENCE_SPEED / self.speed)
-        planned = min(PASSES * tokens, most_in_time)
+        has_dropout = tokens < weights and self.setting("model.dropout_rate", 0.2) > 0
+        r_drop = R_DROP if has_dropout and batch_size > 1 else 0.0
+        r_drop = self.setting("training.r_drop", r_drop)
+        # With R-Drop, twice as many passes are better.
+        most = min(2 * PASSES * tokens, tokens_in_time) if r_drop else 0.0
+        planned = min(max(PASSES * tokens, most), most_in_time)
         # At least ten updates.
         per_epoch = max(math.ceil(10 / epochs), round(planned / (tokens_per_step * epochs)))
         if self.is_set("training.steps_per_epoch"):
@@ -303,6 +303,7 @@ class _Choice:
         # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more
         # tokens than the model has weights.
         passes = trained / max(1.0, tokens) if tokens < weights else 0.0
+        r_drop = r_drop if passes > R_DROP_PASSES else 0.0
         dropout_rate = 0.1 if passes > 2 else 0.0
         if passes > 4 or training.r_drop:
             dropout_rate = 0.2
@@ -324,8 +325,9 @@ class _Choice:
                 "batch_size": batch_size,
                 "warmup_steps": _warmup(epochs * per_epoch, 20),
                 "weight_decay": 1.0 if passes > 4 else 0.1,
-                "r_drop": r_drop if passes > 4 else 0.0,
-                "early_stopping_patience": 3,
+                "r_drop": r_drop,
+                # The loss may rise until R-Drop begins.
+                "early_stopping_patience": 5 if r_drop else 3,
             },
             "sampling": SAMPLES,
         }

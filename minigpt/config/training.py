@@ -70,9 +70,9 @@ class TrainingConfig(Section):
     label_smoothing: Rate = 0.0
     """for pairs: share of a target's probability spread over all tokens"""
     r_drop: float = Field(0.0, ge=0, le=1000)
-    """weight of R-Drop (Liang et al. 2021): a batch is computed twice, with different dropout, and the
-    divergence of the two predictions is added to the loss; takes twice as long, and much memory if the
-    vocabulary is large"""
+    """weight of R-Drop (Liang et al. 2021): in the last 40% of training, every second sequence of a batch is
+    a copy of the one before, and the divergence of their predictions, with different dropout, is added to
+    the loss"""
     eval_every_steps: Steps = 0
     """validate after every so many updates within an epoch too; 0: do not"""
     sample_every_steps: Steps = 0
@@ -130,6 +130,8 @@ class TrainingConfig(Section):
             return "min_learning_rate", should
         if self.r_drop and self.label_smoothing:
             return "r_drop", "should be 0 with training.label_smoothing"
+        if self.r_drop and self.batch_size < 2:
+            return "r_drop", "should be 0 with training.batch_size = 1"
         if self.lora_rank and self.init_from in (None, "auto"):
             return "lora_rank", "needs training.init_from with the run or base to adapt, not auto"
         return None

@@ -129,8 +129,8 @@ class LanguageModel(keras.Model, abc.ABC):
     ) -> None:
         """Compiles the model; arguments are those of Keras, and `r_drop`, alpha of `r_drop_crossentropy`.
 
-        With `r_drop`, `train_step` computes each batch twice. A saved model does not have it. It raises a
-        ValueError if it is negative, or if Keras computes the loss, or if labels are smoothed.
+        `r_drop` counts for rows of a batch that equal the row before. A saved model does not have it. It
+        raises a ValueError if it is negative, or if Keras computes the loss, or if labels are smoothed.
         """
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **kwargs)
         self.uses_chunked_loss = (
@@ -230,13 +230,6 @@ class LanguageModel(keras.Model, abc.ABC):
         # NumPy's integers are int64.
         targets = tf.cast(targets, tf.int32)
         weights = tf.ones(tf.shape(targets)) if weights is None else weights
-        if self.r_drop:
-            # Each row twice. The masks of dropout differ from row to row.
-            repeated = (inputs, targets, weights / 2)
-            inputs, targets, weights = tf.nest.map_structure(
-                lambda array: tf.repeat(array, 2, axis=0), repeated
-            )
-            first_row *= 2
         with tf.GradientTape() as tape:
             with dropout_masks(batches_done(self.optimizer), first_row):
                 latents = self.latents(inputs, training=True)

@@ -46,23 +46,26 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
 
 def r_drop_crossentropy(logits: Any, targets: Any, weights: Any, alpha: float) -> tuple[Any, Any]:
-    """Computes the cross-entropy of predictions with different dropout, and how much they differ.
+    """Computes the cross-entropy, and how much the predictions of equal rows differ, by their dropout.
 
     The loss of a pair of predictions p and q is CE(p) + CE(q) + alpha / 2 (KL(p || q) + KL(q || p)):
     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equation 4.
 
     Args:
-      logits: float32[2 B, T, V]; rows 2 i and 2 i + 1 predict the same targets.
-      targets: int32[2 B, T].
-      weights: float32[2 B, T], of the loss of each token.
+      logits: float32[B, T, V].
+      targets: int32[B, T]; a row that equals the row before is a pair with it.
+      weights: float32[B, T], of the loss of each token.
     Returns:
       float32[] twice: the sum of weight · loss; the same without the divergence.
     """
     plain = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
     plain = tf.reduce_sum(weights * plain)
-    log_p, log_q = (tf.nn.log_softmax(logits[first::2]) for first in (0, 1))
+    log_probabilities = tf.nn.log_softmax(logits)
+    log_p, log_q = log_probabilities[:-1], log_probabilities[1:]
     both_ways = tf.reduce_sum((tf.exp(log_p) - tf.exp(log_q)) * (log_p - log_q), axis=-1)
-    return plain + alpha / 2 * tf.reduce_sum(weights[::2] * both_ways), plain
+    is_pair = tf.reduce_all(targets[:-1] == targets[1:], axis=-1, keepdims=True)
+    divergence = tf.reduce_sum(tf.where(is_pair, weights[1:] * both_ways, 0.0))
+    return plain + alpha / 2 * divergence, plain
 
 
 def can_be_chunked(loss: Any) -> bool:

@@ -50,8 +50,8 @@ def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
     bytes_per_number = 4 if training.precision == "float32" else 2
     bytes_per_token = bytes_per_number * model.num_layers * (model.embed_dim + model.ff_size)
     if training.r_drop:
-        # Two predictions, and for each the logits, their log-softmax and their gradients.
-        bytes_per_token = 2 * (bytes_per_token + 3 * 4 * vocab_size)
+        # The logits, their log-softmax and their gradients.
+        bytes_per_token += 3 * 4 * vocab_size
     batch_bytes = training.batch_size * config.sequence_length * bytes_per_token
     return 4 * copies * matrix_weights(model, vocab_size), batch_bytes
 

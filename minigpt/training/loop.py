@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 from rich.console import Console
 
 from minigpt.errors import failure
@@ -22,7 +23,10 @@ from minigpt.training.progress import Display
 from minigpt.training.start import keeps_limits
 from minigpt.training.stopping import Interrupt, diverged
 from minigpt.training.strategy import Strategy
-from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.task import Batch, Task
+
+# The share of training after which R-Drop begins. Earlier, it costs more than it wins.
+R_DROP_START = 0.6
 
 
 class TrainingLoop:
@@ -130,6 +134,8 @@ class TrainingLoop:
                 for number in range(saving.batch, saving.batches_per_epoch):
                     batch = task.batch(clock.batches)
                     progress = clock.limits.progress(clock.step)
+                    if training.r_drop and progress >= R_DROP_START:
+                        batch = in_pairs(batch)
                     rate = learning_rate(training, clock.step, progress)
                     model.optimizer.learning_rate = rate
                     callbacks.on_train_batch_begin(number)
@@ -222,6 +228,15 @@ class TrainingLoop:
             saving.save()
             raise KeyboardInterrupt
         return self.model.stop_training
+
+
+def in_pairs(batch: Batch) -> Batch:
+    """Returns the batch with a copy of row 0, 2, 4, ... in place of the next row, for R-Drop.
+
+    If two devices share a pair, its predictions are not compared.
+    """
+    rows = np.arange(len(batch[1])) // 2 * 2
+    return keras.tree.map_structure(lambda array: None if array is None else array[rows], batch)
 
 
 def _floats(metrics: dict[str, Any]) -> dict[str, Any]:

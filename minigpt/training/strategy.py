@@ -204,7 +204,6 @@ def training_seconds(task: Task, speed: float) -> float:
         # A token goes through the encoder or through the decoder and the head, not through both.
         multiplied //= 2
     # An evaluation is the forward pass alone, a third of an update.
-    batches *= 2 if training.r_drop else 1
     tokens = batches * task.tokens_per_batch + training.epochs * task.corpus.val.tokens / 3
     return multiplied * tokens / speed
 

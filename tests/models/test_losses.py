@@ -68,15 +68,19 @@ def test_large_logits_do_not_overflow():
     assert found.numpy() == 600
 
 
-def test_r_drop_adds_the_divergence_in_both_directions():
+def test_r_drop_adds_the_divergence_of_equal_rows_in_both_directions():
     draw = np.random.default_rng(3)
-    logits = draw.normal(size=(4, 3, V)).astype("float32")
-    targets = np.repeat(draw.integers(0, V, (2, 3)), 2, axis=0).astype("int32")
-    weights = np.repeat(np.array([[1, 0, 2], [1, 1, 0]], "float32"), 2, axis=0)
+    logits = draw.normal(size=(5, 3, V)).astype("float32")
+    # Pairs and a row alone, whose last target differs from those of the next one.
+    texts = draw.integers(0, V - 1, (3, 3)).astype("int32")
+    texts[1] = texts[2] + [0, 0, 1]
+    rows = [0, 0, 1, 2, 2]
+    targets = texts[rows]
+    weights = np.array([[1, 0, 2], [1, 1, 1], [1, 1, 0]], "float32")[rows]
     found, plain = r_drop_crossentropy(logits, targets, weights, 1.4)
     cross = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
-    p, q = keras.ops.softmax(logits[::2]), keras.ops.softmax(logits[1::2])
+    p, q = keras.ops.softmax(logits[[0, 3]]), keras.ops.softmax(logits[[1, 4]])
     both_ways = keras.losses.kl_divergence(p, q) + keras.losses.kl_divergence(q, p)
     assert float(plain) == pytest.approx(np.sum(weights * cross), rel=1e-5)
-    more = np.sum(weights[::2] * np.array(both_ways))
+    more = np.sum(weights[[0, 3]] * np.array(both_ways))
     assert float(found - plain) == pytest.approx(0.7 * more, rel=1e-4)

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from minigpt.errors import UserError
 from minigpt.generation.base_models import whole_sentences
 from minigpt.runs.run import open_run_corpus
 from minigpt.training.samples import held_out_prompts
+from minigpt.training.strategy import Strategy
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
 
@@ -36,6 +38,25 @@ def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
     assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-5)
     best = min(line["val_loss"] for line in records(tiny_run.metrics_file))
     assert scored.loss == pytest.approx(best, rel=1e-5)
+
+
+def test_in_the_last_two_fifths_r_drop_repeats_every_second_row(tiny_file, tmp_path, monkeypatch):
+    batches, computing = [], Strategy.computing
+
+    @contextmanager
+    def recording(self, loop):
+        with computing(self, loop) as step:
+            yield lambda batch: step(batches.append(batch) or batch)
+
+    monkeypatch.setattr(Strategy, "computing", recording)
+    training = {"epochs": 2, "steps_per_epoch": 5, "batch_size": 5}
+    for r_drop in (0.0, 1.0):
+        chosen = {"training": {**training, "r_drop": r_drop}, "model": {"dropout_rate": 0.1}}
+        minigpt.train(tiny_settings(tiny_file, **chosen), tmp_path / str(r_drop))
+    for number, (without, repeated) in enumerate(zip(batches[:10], batches[10:], strict=True)):
+        rows = [0, 1, 2, 3, 4] if number < 6 else [0, 0, 2, 2, 4]
+        for array, expected in zip(repeated[:2], without[:2], strict=True):
+            np.testing.assert_array_equal(array, expected[rows])
 
 
 def test_evaluate_notices_that_the_text_has_changed(tiny_run, tmp_path):
