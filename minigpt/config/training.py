@@ -70,7 +70,7 @@ class TrainingConfig(Section):
     label_smoothing: Rate = 0.0
     """for pairs: share of a target's probability spread over all tokens"""
     r_drop: float = Field(0.0, ge=0, le=1000)
-    """weight of R-Drop (Liang et al. 2021): in the last 40% of training, every second sequence of a batch is
+    """weight of R-Drop (Liang et al. 2021): in the last 40% of training, each second sequence of a batch is
     a copy of the one before, and the divergence of their predictions, with different dropout, is added to
     the loss"""
     eval_every_steps: Steps = 0

@@ -31,11 +31,11 @@ def test_passes_are_counted_in_characters(tmp_path):
     (tmp_path / "book.txt").write_text(text)
     config = config_for_text([str(tmp_path / "book.txt")])
     assert len(text.encode()) > 1.5 * len(text)
-    assert 11 < passes_of(config, len(text)) < 13
+    assert 23 < passes_of(config, len(text)) < 25
     # Beyond the length up to which a text is kept for counting.
     (tmp_path / "book.txt").write_text(text * 4)
     config = config_for_text([str(tmp_path / "book.txt")], ["tokenizer.kind=character"])
-    assert 11 < passes_of(config, 4 * len(text)) < 13
+    assert 23 < passes_of(config, 4 * len(text)) < 25
 
 
 def fills_batches(config: Config) -> None:
