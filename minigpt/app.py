@@ -28,7 +28,7 @@ def train(
     *,
     text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
-    base: str | Path | None = None,
+    base: str | Path | Run | None = None,
     resume_from: str | Path | None = None,
     overrides: Overrides = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -51,9 +51,9 @@ def train(
       text: a path or several: files, folders, globs, as `--text` of the command.
       minutes: the time limit of training, `training.max_minutes`.
       run: the run directory, new or empty; `runs/NAME-N` if None.
-      base: what training starts from: the name of a base ("english"), a run directory, or a portable file;
-        "auto" for the base of the package if it is measured to help, "none" for nothing. None for "auto" if
-        only a text is given, and for the setting `training.init_from` otherwise.
+      base: what training starts from: the name of a base ("english"), a run, its directory, or a portable
+        file; "auto" for the base of the package if it is measured to help, "none" for nothing. None for
+        "auto" if only a text is given, and for the setting `training.init_from` otherwise.
       resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
         first step if there is none, with the run's settings; `config` and `run` must be None.
       overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`, or a dictionary. When

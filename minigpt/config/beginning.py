@@ -65,11 +65,12 @@ _KNOWN = 2.5
 _FEW_DIALOGUES = 10_000
 
 
-def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> str:
+def what_to_expect(size: int, bits: tuple[float, float] | None, is_dialogue: bool = False) -> str:
     """Returns a line that says what a model will write after training on a text of `size` bytes.
 
     Args:
-      bits: bits per byte of the base that training starts from; None if it starts from nothing.
+      bits: bits per byte of the base that training starts from, and of an n-gram of the text itself; None
+        if it starts from nothing.
       is_dialogue: whether the model learns to answer.
     Returns:
       "" for dialogues of `_FEW_DIALOGUES` bytes or more.
@@ -80,9 +81,11 @@ def what_to_expect(size: int, bits: float | None, is_dialogue: bool = False) -> 
             return ""
         expected = "answers in the manner of your text, which seldom fit the question"
     elif bits is not None:
-        expected = (
-            of_base if bits < _KNOWN else "lines in the manner of your text, with many mistakes"
-        )
+        if bits[0] >= _KNOWN:
+            expected = "lines in the manner of your text, with many mistakes"
+        else:
+            # If the n-gram is better, the lines are more like each other than like the language.
+            expected = of_base if bits[0] <= bits[1] else "lines in the manner of your text"
     amount = f"{round(size / 1000):,} KB" if size >= 1000 else f"{size:,} bytes"
     amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else amount
     return f"{amount} of text: expect {expected}."

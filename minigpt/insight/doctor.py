@@ -28,7 +28,7 @@ RISEN, NOISE = 0.25, 0.03
 NOT_FALLING = 0.02
 # The loss is that of the token frequencies if it is not lower by more than this share.
 AT_UNIGRAM = 0.03
-# After fewer updates, the only verdict is that there were too few.
+# After fewer updates from nothing, the only verdict is that there were too few.
 LEAST_STEPS = 20
 # The last doubling of the training lowered the loss by this share of what was learned.
 STILL_FALLING = 0.12
@@ -92,7 +92,7 @@ def too_short(history: History) -> Verdict | None:
     """Returns a verdict if the loss was still falling at the end."""
     if history.analysis.state == "training":
         return None
-    if history.last_step < LEAST_STEPS:
+    if history.last_step < LEAST_STEPS and history.val_loss_before is None:
         evidence = f"It ended after step {history.last_step:,}."
         return Verdict("too_short", evidence, _longer(history))
     if not is_falling(history) or has_overfitted(history):
@@ -231,11 +231,13 @@ def _longer(history: History) -> str:
     if history.analysis.state == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
-    change = f"training.epochs={2 * training.epochs}"
+    changes = ""
     if training.max_minutes and training.step_limits:
         # The time limit ended it.
-        change = f"training.max_minutes={2 * training.max_minutes:g}"
-    return f"Train it for twice as long: `minigpt train --resume RUN --set {change}`."
+        changes = f" --set training.max_minutes={2 * training.max_minutes:g}"
+    if not changes or history.last.epoch >= training.epochs:
+        changes += f" --set training.epochs={2 * training.epochs}"
+    return f"Train it for twice as long: `minigpt train --resume RUN{changes}`."
 
 
 def overfitted(history: History) -> Verdict | None:

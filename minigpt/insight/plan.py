@@ -12,6 +12,7 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import training_bytes
 from minigpt.notices import LOGGER
+from minigpt.runs.run import Run
 from minigpt.training.messages import in_lines, parameters_by_part, summary
 from minigpt.training.pipeline import build_task, initial_model
 from minigpt.training.start import new_training
@@ -46,7 +47,7 @@ def plan(
     *,
     text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
-    base: str | Path | None = None,
+    base: str | Path | Run | None = None,
     overrides: Overrides = (),
     name: str | None = None,
 ) -> Plan:

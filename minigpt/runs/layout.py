@@ -32,7 +32,9 @@ def check_run(path: Path, argument: str = "run", any_model: bool = False) -> Non
     try:
         if (path / "config.toml").is_file():
             return
-        if not path.is_dir():
+        if str(path) in bases() and not any_model:
+            problem = "is a base, without a run"
+        elif not path.is_dir():
             problem = "is a file" if path.is_file() else "does not exist"
     except OSError as error:
         problem = error.strerror or str(error)

@@ -50,7 +50,7 @@ def train(
     *,
     text: str | Path | Sequence[str | Path] | None = None,
     minutes: float | None = None,
-    base: str | Path | None = None,
+    base: str | Path | Run | None = None,
     resume_from: str | Path | None = None,
     overrides: Overrides = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),

@@ -54,6 +54,9 @@ CHANGEABLE = {
 
 START_FROM_IT = "a new run can start from it: set training.init_from"
 
+# A text of fewer bytes may be a token or two of a base.
+_LEAST_FOR_A_BASE = 30
+
 
 @dataclass(frozen=True)
 class Start:
@@ -141,7 +144,7 @@ def new_training(
     name: str | None,
     is_first: bool = True,
     is_alone: bool = True,
-    base: str | Path | None = None,
+    base: str | Path | Run | None = None,
     text: str | Path | Sequence[str | Path] | None = None,
 ) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
@@ -153,8 +156,9 @@ def new_training(
       UserError: a setting or the directory cannot be used.
       TypeError: an argument has the wrong type.
     """
+    base = base.path if isinstance(base, Run) else base
     if not isinstance(base, str | Path | None):
-        raise TypeError(f"`base` must be a path or the name of a base. Received: {base!r}")
+        raise TypeError(f"`base` must be a run, a path or the name of a base. Received: {base!r}")
     if not isinstance(config, Config | Mapping | str | Path | None):
         raise TypeError(
             "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
@@ -236,7 +240,8 @@ def complete_settings(
         completed = replace(completed, origins={**completed.origins, **chosen})
     is_own = data.source in ("files", "datasets", "dialogues")
     if text and is_own and (source is None or (bits and name in layout.bases())):
-        expected = what_to_expect(text.size.bytes, known, data.source == "dialogues")
+        measured = bits if source else None
+        expected = what_to_expect(text.size.bytes, measured, data.source == "dialogues")
         line = f"{line}\n{expected}".strip()
     return replace(completed, beginning=line, bits=bits), text
 
@@ -284,6 +289,8 @@ def _choose_source(
     Returns:
       Its name, None for nothing; its `bits_before_training`; and a line that says why.
     """
+    if is_auto and text.size.bytes < _LEAST_FOR_A_BASE:
+        return None, None, "Starts from nothing: your text is too short for a base."
     found = [(_bits_before_training(each, text), name) for name, each in sources.items()]
     bits, name = min(found, key=lambda pair: pair[0] or (math.inf,))
     shown = _shown(name)

@@ -30,13 +30,16 @@ def test_large_corpora_from_templates_are_learned_from_nothing(measured):
 def test_what_to_expect_depends_on_the_length_and_on_the_base():
     sizes = (5_000, 20_000, 100_000, 1_000_000, 5_000_000)
     for bits, different in ((2.0, 3), (None, 4), (3.5, 1)):
-        said = [what_to_expect(size, bits).partition("expect ")[2] for size in sizes]
+        both = bits and (bits, 3.0)
+        said = [what_to_expect(size, both).partition("expect ")[2] for size in sizes]
         assert len(set(said)) == different
-    assert len({what_to_expect(5_000, bits) for bits in (2.0, 3.5, None)}) == 3
+    assert len({what_to_expect(5_000, bits) for bits in ((2.0, 3.0), (3.5, 3.0), None)}) == 3
     # 20 KB of the base's own kind of text, and of Python of `keras` (EXPERIMENTS.md, 2026-11-28).
-    assert what_to_expect(20_000, 1.95) != what_to_expect(20_000, 2.97)
-    assert what_to_expect(2_000, 2.0, True).startswith("2 KB of text: expect answers")
-    assert not what_to_expect(1_000_000, 2.0, True)
+    assert what_to_expect(20_000, (1.95, 3.0)) != what_to_expect(20_000, (2.97, 3.0))
+    # The log of a package manager is like itself.
+    assert what_to_expect(300_000, (2.2, 0.6)).endswith("expect lines in the manner of your text.")
+    assert what_to_expect(2_000, (2.0, 3.0), True).startswith("2 KB of text: expect answers")
+    assert not what_to_expect(1_000_000, (2.0, 3.0), True)
     amounts = [what_to_expect(size, None).split(" of text")[0] for size in (950, 60_400, 1_240_000)]
     assert amounts == ["950 bytes", "60 KB", "1.2 MB"]
 

@@ -84,7 +84,15 @@ def test_the_unigram_loss_is_not_learning():
     ("settings", "change"),
     [
         ({"max_minutes": "none"}, "training.epochs=20"),
-        ({"max_minutes": 1.5, "step_limits": [[500, 1000]]}, "training.max_minutes=3"),
+        # The time ended it, in the last epoch and in an earlier one.
+        (
+            {"max_minutes": 1.5, "step_limits": [[500, 1000]]},
+            "training.max_minutes=3 --set training.epochs=20",
+        ),
+        (
+            {"max_minutes": 1.5, "step_limits": [[500, 1000]], "epochs": 11},
+            "training.max_minutes=3",
+        ),
         # The epochs ended it, not the time.
         ({"max_minutes": 1.5}, "training.epochs=20"),
     ],
@@ -134,6 +142,8 @@ def test_after_a_few_updates_nothing_else_can_be_said():
     assert ids(constant(5.4), steps=1, epochs=1) == ["too_short"]
     noisy = lambda step: 5.0 - 0.02 * step + 0.3 * (step % 2)  # noqa: E731
     assert ids(noisy, steps=19, epochs=1) == ["too_short"]
+    # A model that knows the language needs only a few.
+    assert ids(constant(4.0), steps=19, epochs=1, val_loss_before=4.1) == []
     assert "diverging" not in ids(noisy, steps=21, epochs=1)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
+from minigpt.insight.doctor import diagnose
+from minigpt.insight.history import read_history
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
@@ -33,6 +35,17 @@ def ended(tiny_file, tmp_path_factory) -> Path:
 @pytest.fixture
 def copied(ended, tmp_path) -> Path:
     return Path(shutil.copytree(ended, tmp_path / "copy"))
+
+
+def test_what_the_doctor_says_trains_further(tiny_file, tmp_path, no_export):
+    """Also if the time limit has shortened the last epoch."""
+    training = {"epochs": 2, "steps_per_epoch": 8, "max_minutes": 60, "step_limits": [[4, 12]]}
+    run = minigpt.train(settings(tiny_file, training=training), tmp_path / "run")
+    (verdict,) = diagnose(read_history(run))
+    assert verdict.id == "too_short"
+    changes = verdict.action.strip("`.").split(" --set ")[1:]
+    minigpt.resume(run, changes)
+    assert [line["step"] for line in records(run.metrics_file)][:3] == [8, 12, 20]
 
 
 def test_a_finished_run_is_extended(copied, capsys):
