@@ -38,7 +38,7 @@ ADDITIONS = {"value_residual": True, "convolution": 4}
 SAMPLES = {"max_new_tokens": 120, "temperature": 0.7}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
-# The weight of R-Drop for a text that is read more than so often. With 8 passes, prose loses.
+# The weight of R-Drop for a text that is read more than so often.
 R_DROP, R_DROP_PASSES = 4.0, 15
 # From this number of bytes on, the batches are larger, and the time limits the size of the model.
 LONG_TEXT = 1_000_000
@@ -286,12 +286,11 @@ class _Choice:
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
         # Other programs may have made the measured speed too low.
         most_in_time = PLANNED_SPEED * tokens_in_time * max(1.0, REFERENCE_SPEED / self.speed)
-        has_dropout = tokens < weights and self.setting("model.dropout_rate", 0.2) > 0
-        r_drop = R_DROP if has_dropout and batch_size > 1 else 0.0
-        r_drop = self.setting("training.r_drop", r_drop)
-        # With R-Drop, twice as many passes are better.
-        most = min(2 * PASSES * tokens, tokens_in_time) if r_drop else 0.0
-        planned = min(max(PASSES * tokens, most), most_in_time)
+        # R-Drop needs twice as many passes, and steps may take twice as long as measured.
+        has_time = tokens < weights and tokens_in_time > 3.5 * PASSES * tokens
+        has_dropout = self.setting("model.dropout_rate", 0.2) > 0 and batch_size > 1
+        r_drop = self.setting("training.r_drop", R_DROP if has_time and has_dropout else 0.0)
+        planned = min((2 if r_drop else 1) * PASSES * tokens, most_in_time)
         # At least ten updates.
         per_epoch = max(math.ceil(10 / epochs), round(planned / (tokens_per_step * epochs)))
         if self.is_set("training.steps_per_epoch"):
