@@ -80,12 +80,11 @@ def what_to_expect(size: int, bits: tuple[float, float] | None, is_dialogue: boo
         if size >= _FEW_DIALOGUES:
             return ""
         expected = "answers in the manner of your text, which seldom fit the question"
+    elif bits is not None and bits[0] >= _KNOWN:
+        expected = "lines in the manner of your text, with many mistakes"
     elif bits is not None:
-        if bits[0] >= _KNOWN:
-            expected = "lines in the manner of your text, with many mistakes"
-        else:
-            # If the n-gram is better, the lines are more like each other than like the language.
-            expected = of_base if bits[0] <= bits[1] else "lines in the manner of your text"
+        # A text that the n-gram predicts better is a log or a list, not prose.
+        expected = of_base if bits[0] <= bits[1] else "lines in the manner of your text"
     amount = f"{round(size / 1000):,} KB" if size >= 1000 else f"{size:,} bytes"
     amount = f"{size / 1e6:.2g} MB" if size >= 1e6 else amount
     return f"{amount} of text: expect {expected}."

@@ -212,6 +212,11 @@ def test_r_drop_needs_dropout():
         chosen_for(20_000, "training.r_drop=2", "model.dropout_rate=0.0")
 
 
+def test_r_drop_needs_two_rows():
+    with pytest.raises(UserError, match=r"training.r_drop = 2.*training.batch_size = 1"):
+        chosen_for(20_000, "training.r_drop=2", "training.batch_size=1")
+
+
 @pytest.mark.parametrize(
     ("kind", "vocab_size"),
     [("word", 20_000), ("byte_pair", 2048), ("gpt2", 50_257), ("character", 512)],

@@ -22,7 +22,7 @@ from minigpt.insight.history import read_history
 from minigpt.insight.report.report import report_facts
 from minigpt.insight.run_list import list_runs
 from minigpt.runs.base_file import BaseFile
-from minigpt.runs.layout import bases
+from minigpt.runs.layout import bases, check_run
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
@@ -95,6 +95,28 @@ def test_what_is_not_computed_is_not_measured(runs_folder, book):
     assert not base_scores.bits_before_training(
         BaseFile(runs_folder / "post_norm/model.gguf"), text
     )
+
+
+def test_a_word_is_too_short_for_the_base(own_bases, book):
+    for text, source in (("Hello!", None), ("A little girl looked for her hat.", "english")):
+        book.write_text(text)
+        assert started(book).config.training.init_from == source
+    book.write_text("Hello!")
+    assert "your text is too short for a base" in started(book).beginning
+    assert started(book, base="english").config.training.init_from == "english"
+
+
+def test_a_run_is_a_base_for_another_text(tiny_run, book):
+    plans = [minigpt.plan(text=book, base=base) for base in (tiny_run, tiny_run.path)]
+    assert plans[0].as_dict()["init_from"] == str(tiny_run.path)
+    assert plans[0].as_dict()["origins"] == plans[1].as_dict()["origins"]
+    with pytest.raises(TypeError, match="must be a run, a path or the name of a base"):
+        minigpt.plan(text=book, base=3)
+
+
+def test_a_base_has_no_run(own_bases):
+    with pytest.raises(UserError, match="run = 'english': is a base, without a run; expected a run"):
+        check_run(Path("english"))
 
 
 def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_xla, no_export):
