@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.config.beginning import why_from_nothing
+from minigpt.config.beginning import what_to_expect, why_from_nothing
 from minigpt.config.loading import load_new_config
 from minigpt.corpus.sources import read_text
 from minigpt.corpus.token_store import open_corpus
@@ -127,6 +127,8 @@ def test_a_text_that_the_base_knows(own_bases, book, tmp_path, capsys, without_x
     assert completed.origins["model.embed_dim"] == "of the base english"
     base, ngram = completed.bits
     assert base < ngram
+    expected = [what_to_expect(book.stat().st_size, bits) for bits in (completed.bits, None)]
+    assert expected[0] in completed.beginning and expected[0] != expected[1]
     # Trained, resumed without the base, and recorded.
     overrides = [f"training.{name}={value}" for name, value in SHORT.items()]
     config = load_new_config(None, overrides, [str(book)])
