@@ -25,7 +25,7 @@ from minigpt.training.stopping import Interrupt, diverged
 from minigpt.training.strategy import Strategy
 from minigpt.training.tasks.task import Batch, Task
 
-# The share of training after which R-Drop begins. Earlier, it costs more than it wins.
+# The share of training after which R-Drop begins. An earlier beginning was not better.
 R_DROP_START = 0.6
 
 
