@@ -115,7 +115,9 @@ def test_a_run_is_a_base_for_another_text(tiny_run, book):
 
 
 def test_a_base_has_no_run(own_bases):
-    with pytest.raises(UserError, match="run = 'english': is a base, without a run; expected a run"):
+    with pytest.raises(
+        UserError, match="run = 'english': is a base, without a run; expected a run"
+    ):
         check_run(Path("english"))
 
 
