@@ -13,13 +13,13 @@ from minigpt.runs.checkpoints import ClockState
 # from the first one on, again from the second one on, and checked at the others.
 PLANNED_FROM, PLANNED_AGAIN = 0.05, 0.4
 CHECKED_AT = (0.5, 0.65, 0.8, 0.9)
-# Training that would end after LATEST of the limit is shortened; before the last check, only if it would
-# end after LATE. One that would end before EARLIEST is extended; at the first checks, only before EARLY,
-# and later not at all. All then end at TARGET.
+# Training that would end after LATEST of the limit is shortened; at the first checks, only if it would end
+# after LATE. One that would end before EARLIEST is extended; at the checks, only before EARLY. All then end
+# at TARGET.
 LATE, LATEST, TARGET, EARLIEST, EARLY = 1.05, 1.01, 0.99, 0.96, 0.9
-# What the end of the first epoch compiles, validation and samples, takes about so many times the first
-# step (1.9 was measured).
-FIRST_STEPS_TO_COMPILE = 2
+# The first validation and the first samples, which are compiled, take at most about so many times the
+# first step (0.4 with XLA and 1.5 without were measured).
+FIRST_STEPS_TO_COMPILE = 1
 # Batches whose mean is the speed; at the last check, that of the present.
 _REMEMBERED, _PRESENT = 1000, 100
 
@@ -221,9 +221,10 @@ class Clock:
         until = TARGET * limit - seconds - self._to_compile
         seconds_of_rest = self._seconds_of(end - step, per_batch)
         finish = seconds + self._to_compile + seconds_of_rest
-        may_extend = self._may_extend and at < CHECKED_AT[2] and end < self.limits.total_steps
-        exactly = is_last or at < CHECKED_AT[0]
-        latest, earliest = (LATEST, EARLIEST) if exactly else (LATE, EARLY)
+        may_extend = self._may_extend and end < self.limits.total_steps
+        is_plan = at < CHECKED_AT[0]
+        latest = LATEST if is_plan or is_last else LATE
+        earliest = EARLIEST if is_plan else EARLY
         if finish > latest * limit or (may_extend and finish < earliest * limit):
             more = int(max(0.0, until) * (end - step) / seconds_of_rest)
             end = min(self.limits.total_steps, step + more)

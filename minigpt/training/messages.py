@@ -107,13 +107,11 @@ def _training(task: Task, seconds: float) -> str:
     training, length = task.config.training, task.sequence_length
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
-    # The estimate leaves out the time for compiling, which is most of a short run.
-    expected = "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
-    limit = training.max_minutes
-    if limit and seconds < 60 * limit:
-        expected += f", at most {limit:g} min"
-    elif limit:
-        expected = f"at most {limit:g} min"
+    # The estimate leaves out the time for compiling, which is most of a short run, and is often too low.
+    expected = f"{duration(seconds)} to {duration(3 * seconds)}"
+    expected = "less than a minute" if seconds < 15 else expected
+    if limit := training.max_minutes:
+        expected = f"{expected}, " * (max(60, 3 * seconds) < 60 * limit) + f"at most {limit:g} min"
     return (
         f"{'up to ' * bool(limit)}{counted(training.epochs, 'epoch')} of "
         f"{counted(training.updates_per_epoch, 'step')} of {batch}; {expected}"

@@ -1,10 +1,11 @@
-"""The last lines of training: what to do next is said once."""
+"""What training prints before it and after it; what to do next is said once."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from minigpt.config import load_config
 from minigpt.training import messages
 
 
@@ -48,3 +49,21 @@ def test_what_each_file_needs(kind, after, tiny_run, monkeypatch):
     said = messages.finished(loop, {}, 2.0)
     assert "model.keras for Keras (after import minigpt)" in said
     assert f"saved_model/ for TensorFlow{after}. " in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minutes", "expected"),
+    [
+        (14, "none", "less than a minute"),
+        (56, "none", "56 s to 2 min 48 s"),
+        (56, 3, "56 s to 2 min 48 s, at most 3 min"),
+        # What the limit says is not said twice.
+        (61, 3, "at most 3 min"),
+        (200, 3, "at most 3 min"),
+        (5, 1, "at most 1 min"),
+    ],
+)
+def test_the_expected_time(seconds, minutes, expected):
+    overrides = [f"training.max_minutes={minutes}", "training.steps_per_epoch=10"]
+    task = SimpleNamespace(config=load_config("default", overrides), sequence_length=64)
+    assert messages._training(task, seconds).split("; ")[1] == expected
