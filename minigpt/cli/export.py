@@ -81,7 +81,7 @@ def export(
         source, format.value, output, weights=kind, certificate=True, with_text=with_text
     )
     assert certificate
-    print("Compared with the run:")
+    print("Compared with the source:")
     print_certificate(certificate)
     print(f"Wrote {output}" + (", which contains the training text" if with_text else ""))
     if format.value == "html":
@@ -124,7 +124,7 @@ def print_certificate(certificate: dict[str, Any]) -> None:
             f"differ by at most {logits['largest_difference']:.2g} over {logits['tokens']:,} tokens; the "
             f"largest is {logits['largest_of_source']:.3g}"
         )
-        rows["Bits per byte"] = f"{bits['export']:.4f}; of the run {bits['source']:.4f}"
+        rows["Bits per byte"] = f"{bits['export']:.4f}; of the source {bits['source']:.4f}"
     rows |= {
         "Greedy texts": f"{greedy['same_texts']} of {greedy['prompts']} are the same",
         "Tokenizer": f"{tokenizer['same']:,} of {tokenizer['lines']:,} lines have the same tokens",

@@ -134,7 +134,7 @@ def test_a_base_has_a_name(own_bases, tmp_path, capsys):
 def test_the_base_of_the_package(monkeypatch):
     monkeypatch.setattr(layout, "BASES", OF_THE_PACKAGE)
     ids = np.random.default_rng(0).integers(0, 4000, (2, 24)).astype("int32")
-    ours, engine = minigpt.load("english"), minigpt.open_model("english")
+    ours, engine = minigpt.load("english"), minigpt.load_portable("english")
     np.testing.assert_allclose(ours.logits(ids), engine.logits(ids), rtol=0, atol=1e-3)
     line = "It was a dark night, and 1,000 “men” -- naïve, žluť -- slept.\n"
     np.testing.assert_array_equal(ours.tokenizer.encode(line), engine.tokenizer.encode(line))

@@ -22,6 +22,7 @@ from minigpt.generation.base_models import (
     shortened,
 )
 from minigpt.generation.controls import Controls
+from minigpt.runs.layout import model_path
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.tokenizers.chat_format import ChatFormat
@@ -368,13 +369,13 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
     `minigpt.open_model` opens runs too, and does what the engine lacks with TensorFlow.
 
     Args:
-      path: the file, or a page that `minigpt export` wrote or that was saved in a browser.
+      path: the file, a page that `minigpt export` wrote or that was saved in a browser, or the name of a
+        base, such as "english".
     Returns:
       A `PortableTextModel`; a `PortableTranslationModel` if the model was trained on pairs.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
     """
-    path = path if isinstance(path, Path) else as_path("path", path)
-    engine = Engine(path)
+    engine = Engine(model_path(path if isinstance(path, Path) else as_path("path", path)))
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)
