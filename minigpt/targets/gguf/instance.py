@@ -83,7 +83,8 @@ class Engine:
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
         if not is_whole:
-            raise EngineError(f"{self._path}: damaged, its bytes do not match its checksum; copy or export it again")
+            problem = "damaged, its bytes do not match its checksum; copy or export it again"
+            raise EngineError(f"{self._path}: {problem}")
 
     def _load(self, path: Path) -> tuple[int, int]:
         with path.open("rb") as file:
