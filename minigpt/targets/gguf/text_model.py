@@ -376,6 +376,7 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
     Raises:
       UserError: the file cannot be read, or is not a portable file.
     """
-    engine = Engine(model_path(path if isinstance(path, Path) else as_path("path", path)))
+    path = model_path(path if isinstance(path, Path) else as_path("path", path))
+    engine = Engine(path)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)
