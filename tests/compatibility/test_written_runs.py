@@ -146,7 +146,9 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(runs_folder, t
     arrays, right = read_checkpoint(ours).arrays, read_checkpoint(theirs).arrays
     assert set(arrays) == set(right)
     for name in right:
-        np.testing.assert_allclose(arrays[name], right[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        # Entries near zero are sums of larger ones.
+        atol = 1e-4 * np.max(np.abs(right[name]), initial=0.01)
+        np.testing.assert_allclose(arrays[name], right[name], rtol=1e-4, atol=atol, err_msg=name)
     kept = minigpt.Run(runs_folder / "character")
     assert resumed.samples_file.read_bytes() == kept.samples_file.read_bytes()
     losses = [
