@@ -281,7 +281,7 @@ def exceptions() -> str:
     )
     names = [name for name in order if any(name in column for column in columns)]
     lines = [
-        "| setting | stories | other text | pairs | other text with `training.init_from` |",
+        "| setting | stories | other text | pairs | other text from a base or another model |",
         "|---|---|---|---|---|",
     ]
     for name in names:

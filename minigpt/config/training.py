@@ -26,7 +26,7 @@ StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
 class TrainingConfig(Section):
-    init_from: str | None = None
+    init_from: str | None = Field(None, min_length=1)
     """what training starts from, with its sizes and its tokenizer: a run, a portable file, or the name of a
     base, such as english; auto: the base of the package if it helps"""
     lora_rank: Positive | None = None

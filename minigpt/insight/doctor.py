@@ -230,12 +230,12 @@ def _lowest(history: History) -> tuple[float, int]:
 def _longer(history: History) -> str:
     if history.analysis.state == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
-    training = history.config.training
-    changes = ""
-    if training.max_minutes and training.step_limits:
-        # The time limit ended it.
+    training, changes = history.config.training, ""
+    seconds = 2 * history.last.seconds if history.epochs else 0.0
+    ended_by_time = training.max_minutes and training.step_limits
+    if training.max_minutes and (ended_by_time or seconds > 60 * training.max_minutes):
         changes = f" --set training.max_minutes={2 * training.max_minutes:g}"
-    if not changes or history.last.epoch >= training.epochs:
+    if not ended_by_time or history.last.epoch >= training.epochs:
         changes += f" --set training.epochs={2 * training.epochs}"
     return f"Train it for twice as long: `minigpt train --resume RUN{changes}`."
 

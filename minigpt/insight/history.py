@@ -34,6 +34,7 @@ class Epoch:
     train_loss: float
     val_loss: float
     bits_per_byte: float | None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -168,4 +169,5 @@ def _epoch(line: dict[str, Any]) -> Epoch | None:
     if epoch is None or step is None or train_loss is None or val_loss is None:
         return None
     bits = number(line.get("val_bits_per_byte"))
-    return Epoch(math.ceil(epoch), int(step), train_loss, val_loss, bits)
+    seconds = number(line.get("seconds")) or 0.0
+    return Epoch(math.ceil(epoch), int(step), train_loss, val_loss, bits, seconds)

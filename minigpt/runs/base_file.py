@@ -49,7 +49,8 @@ class BaseFile:
         if not data.startswith(b"GGUF") or b"minigpt.config" not in data:
             raise UserError(f"{path}: is not a portable file that minigpt wrote (model.gguf)")
         if not matches_checksum(data):
-            raise UserError(f"{path}: damaged: its bytes do not match their checksum")
+            problem = "damaged: its bytes do not match their checksum; copy or export it again"
+            raise UserError(f"{path}: {problem}")
         with self._read_or_refuse():
             fields = _reader(path, path.stat().st_mtime_ns).fields
             self.keys = {name: field.contents() for name, field in fields.items()}
@@ -129,11 +130,12 @@ def run_or_file(model: str | Path | Run, argument: str = "run") -> Run | BaseFil
     as_path("run", model)
     path = model_path(model)
     if path.is_file():
-        advice = f"; install minigpt again, or remove {path}" if path in bases().values() else ""
         try:
             return BaseFile(path)
         except UserError as error:
-            problem = str(error).removeprefix(f"{path}: ") + advice
+            problem = str(error).removeprefix(f"{path}: ")
+            if path in bases().values():
+                problem = f"{problem.partition(';')[0]}; install minigpt again, or remove {path}"
             raise UserError(ArgumentProblem(argument, str(model), problem)) from None
     check_run(path, argument, any_model=True)
     return Run(path)

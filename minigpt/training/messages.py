@@ -201,8 +201,11 @@ def how_to_extend(loop: TrainingLoop, command: str) -> str:
 
 def _extending(loop: TrainingLoop, command: str) -> str:
     """Returns the command with which training that has ended goes on."""
-    ended = loop.checkpointing.epoch, loop.checkpointing.epochs_since_best
-    settings = settings_to_extend(loop.training, *ended, bool(loop.clock.limits.changes))
+    epoch, since_best = loop.checkpointing.epoch, loop.checkpointing.epochs_since_best
+    seconds = loop.clock.seconds * (1 + 1 / max(1, epoch))
+    exceeds = seconds > 60 * (loop.training.max_minutes or math.inf)
+    needs_time = exceeds or bool(loop.clock.limits.changes)
+    settings = settings_to_extend(loop.training, epoch, since_best, needs_time)
     resume = f"{command} train --resume {shlex.quote(str(loop.run.path))}"
     return resume + "".join(f" --set {setting}" for setting in settings)
 

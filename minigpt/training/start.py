@@ -387,21 +387,21 @@ def keeps_limits(checkpoint: checkpoints.Checkpoint, config: Config) -> bool:
 
 
 def settings_to_extend(
-    training: TrainingConfig, epoch: int, epochs_since_best: int, ended_by_time: bool
+    training: TrainingConfig, epoch: int, epochs_since_best: int, needs_time: bool
 ) -> list[str]:
     """Returns the smallest changes of settings with which training that has ended goes on.
 
     Args:
       epoch: epochs that have ended.
       epochs_since_best: those since the best one.
-      ended_by_time: whether the time limit has ended training.
+      needs_time: whether one more epoch would exceed the time limit.
     """
     settings = []
     if epoch >= training.epochs:
         settings.append(f"training.epochs={epoch + 1}")
     if training.early_stopping_patience and epochs_since_best >= training.early_stopping_patience:
         settings.append(f"training.early_stopping_patience={epochs_since_best + 1}")
-    if ended_by_time and training.max_minutes:
+    if needs_time and training.max_minutes:
         settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
     return settings
 

@@ -93,12 +93,14 @@ def test_the_unigram_loss_is_not_learning():
             {"max_minutes": 1.5, "step_limits": [[500, 1000]], "epochs": 11},
             "training.max_minutes=3",
         ),
-        # The epochs ended it, not the time.
-        ({"max_minutes": 1.5}, "training.epochs=20"),
+        # The epochs ended it, after 50 seconds: there is time for twice as many, and there is not.
+        ({"max_minutes": 2}, "training.epochs=20"),
+        ({"max_minutes": 1.5}, "training.max_minutes=3 --set training.epochs=20"),
     ],
 )
 def test_too_short_has_the_command_for_twice_as_long(settings, change):
-    (verdict,) = diagnose(history(power_law(0.0, 0.15), settings=settings))
+    found = history(power_law(0.0, 0.15), settings=settings)
+    (verdict,) = diagnose(replace(found, epochs=[replace(e, seconds=50) for e in found.epochs]))
     assert verdict.id == "too_short"
     command = verdict.runnable_action("my run").split("`")[1]
     assert command == f"minigpt train --resume 'my run' --set {change}"

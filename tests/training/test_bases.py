@@ -21,6 +21,7 @@ from minigpt.insight import sweep
 from minigpt.insight.history import read_history
 from minigpt.insight.report.report import report_facts
 from minigpt.insight.run_list import list_runs
+from minigpt.runs import layout
 from minigpt.runs.base_file import BaseFile
 from minigpt.runs.layout import bases, check_run
 from minigpt.runs.records import read_lines
@@ -36,6 +37,7 @@ from tests.settings import data_config
 from tests.tiny import tiny_text
 
 SHORT = {"epochs": 1, "steps_per_epoch": 2}
+OF_THE_PACKAGE = layout.BASES
 
 
 @pytest.fixture
@@ -104,6 +106,21 @@ def test_a_word_is_too_short_for_the_base(own_bases, book):
     book.write_text("Hello!")
     assert "your text is too short for a base" in started(book).beginning
     assert started(book, base="english").config.training.init_from == "english"
+
+
+ENGLISH = """The letter came on a Tuesday. My aunt read it twice, put it into the drawer of the kitchen
+table, and went out to feed the hens. Nobody asked her anything. In our family, one did not ask about
+letters; one waited until the person who had received it began to speak of something else."""
+GERMAN = """Der Brief kam an einem Dienstag. Meine Tante las ihn zweimal, legte ihn in die Schublade des
+Küchentisches und ging hinaus, um die Hühner zu füttern. Niemand fragte sie etwas. In unserer Familie fragte
+man nicht nach Briefen; man wartete, bis der Mensch, der ihn bekommen hatte, von etwas anderem sprach."""
+
+
+@pytest.mark.parametrize(("text", "expected"), [(ENGLISH, "english"), (GERMAN, None)])
+def test_the_choice_of_the_base_of_the_package(text, expected, book, monkeypatch):
+    monkeypatch.setattr(layout, "BASES", OF_THE_PACKAGE)
+    book.write_text(text)
+    assert started(book).config.training.init_from == expected
 
 
 def test_a_run_is_a_base_for_another_text(tiny_run, book):

@@ -67,3 +67,26 @@ def test_the_expected_time(seconds, minutes, expected):
     overrides = [f"training.max_minutes={minutes}", "training.steps_per_epoch=10"]
     task = SimpleNamespace(config=load_config("default", overrides), sequence_length=64)
     assert messages._training(task, seconds).split("; ")[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("epoch", "minutes", "changes", "expected"),
+    [
+        (3, "none", [], ["training.epochs=4"]),
+        # Three epochs took 45 seconds: there is time for a fourth one, and there is not.
+        (3, 1.1, [], ["training.epochs=4"]),
+        (3, 0.9, [], ["training.epochs=4", "training.max_minutes=1.8"]),
+        # The time limit has ended it, on a slower machine.
+        (2, 10, [[1, 20]], ["training.max_minutes=20"]),
+    ],
+)
+def test_how_to_extend_a_run(epoch, minutes, changes, expected):
+    settings = ["training.epochs=3", f"training.max_minutes={minutes}"]
+    loop = SimpleNamespace(
+        run=SimpleNamespace(path=Path("runs/a")),
+        training=load_config("default", settings).training,
+        checkpointing=SimpleNamespace(epoch=epoch, epochs_since_best=0),
+        clock=SimpleNamespace(seconds=45.0, limits=SimpleNamespace(changes=changes)),
+    )
+    command = "minigpt train --resume runs/a" + "".join(f" --set {each}" for each in expected)
+    assert messages._extending(loop, "minigpt") == command

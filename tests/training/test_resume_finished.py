@@ -41,9 +41,9 @@ def test_what_the_doctor_says_trains_further(tiny_file, tmp_path, no_export):
     """Also if the time limit has shortened the last epoch."""
     training = {"epochs": 2, "steps_per_epoch": 8, "max_minutes": 60, "step_limits": [[4, 12]]}
     run = minigpt.train(settings(tiny_file, training=training), tmp_path / "run")
-    (verdict,) = diagnose(read_history(run))
-    assert verdict.id == "too_short"
-    changes = verdict.action.strip("`.").split(" --set ")[1:]
+    # Whether there is time to count n-grams, for a verdict of its own, depends on the machine.
+    action = next(v.action for v in diagnose(read_history(run)) if v.id == "too_short")
+    changes = action.strip("`.").split(" --set ")[1:]
     minigpt.resume(run, changes)
     assert [line["step"] for line in records(run.metrics_file)][:3] == [8, 12, 20]
 

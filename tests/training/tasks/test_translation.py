@@ -62,11 +62,13 @@ def test_no_bleu_against_references_that_lost_something(pair_run):
     assert translator.evaluate([("a b c", "c b 東")]).bleu is None
 
 
-def test_a_run_of_pairs_is_no_starting_point(pair_run, pair_file, tiny_file, tmp_path):
-    for settings in (
-        tiny_settings(tiny_file, training={"init_from": str(pair_run.path)}),
-        pair_settings(pair_file, training={"init_from": str(pair_run.path)}),
+def test_pairs_have_no_starting_point(pair_run, tiny_run, pair_file, tiny_file, tmp_path):
+    pairs, refused = str(pair_run.path), "'encoder_decoder' cannot be fine-tuned"
+    for settings, message in (
+        (tiny_settings(tiny_file, training={"init_from": pairs}), refused),
+        (pair_settings(pair_file, training={"init_from": pairs}), refused),
+        (pair_settings(pair_file, training={"init_from": str(tiny_run.path)}), "left out"),
     ):
-        with pytest.raises(UserError, match="'encoder_decoder' cannot be fine-tuned"):
+        with pytest.raises(UserError, match=message):
             minigpt.train(settings, tmp_path / "run")
     assert not list(tmp_path.iterdir())
