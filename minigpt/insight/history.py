@@ -27,6 +27,7 @@ class Epoch:
       step: weight updates that were done.
       train_loss: mean over the updates of the epoch, with dropout.
       val_loss, bits_per_byte: of the held-out text; None if the tokenizer loses text.
+      seconds: of training, until then; 0 if they are not known.
     """
 
     epoch: int

@@ -17,8 +17,8 @@ CHECKED_AT = (0.5, 0.65, 0.8, 0.9)
 # after LATE. One that would end before EARLIEST is extended; at the checks, only before EARLY. All then end
 # at TARGET.
 LATE, LATEST, TARGET, EARLIEST, EARLY = 1.05, 1.01, 0.99, 0.96, 0.9
-# The first validation and the first samples, which are compiled, take at most about so many times the
-# first step (0.4 with XLA and 1.5 without were measured).
+# The first validation and the first samples, which are compiled, take about so many times the first step
+# (0.4 with XLA and 1.5 without were measured).
 FIRST_STEPS_TO_COMPILE = 1
 # Batches whose mean is the speed; at the last check, that of the present.
 _REMEMBERED, _PRESENT = 1000, 100

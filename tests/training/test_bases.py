@@ -304,6 +304,11 @@ def test_a_damaged_base_is_never_replaced_by_nothing(own_bases, book):
             UserError, match=r"'english': damaged: its bytes.*install minigpt again"
         ):
             started(book, base=base)
+    with pytest.raises(UserError, match="damaged: its bytes.*; copy or export it again$"):
+        started(book, base=str(shutil.copy(file, book.with_name("own.gguf"))))
+    # An empty path would be the current folder.
+    with pytest.raises(UserError, match="at least 1 character"):
+        started(book, base="")
 
 
 def test_dialogues(own_bases, tiny_run, dialogue_file, tmp_path, without_xla, no_export):
