@@ -84,6 +84,8 @@ def test_the_unigram_loss_is_not_learning():
     ("settings", "change"),
     [
         ({"max_minutes": "none"}, "training.epochs=20"),
+        # It ended early.
+        ({"max_minutes": "none", "epochs": 11}, "training.epochs=22"),
         # The time ended it, in the last epoch and in an earlier one.
         (
             {"max_minutes": 1.5, "step_limits": [[500, 1000]]},

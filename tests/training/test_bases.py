@@ -300,11 +300,9 @@ def test_a_damaged_base_is_never_replaced_by_nothing(own_bases, book):
     file = bases()["english"]
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     for base in ("english", None):
-        with pytest.raises(
-            UserError, match=r"'english': damaged: its bytes.*install minigpt again"
-        ):
+        with pytest.raises(UserError, match="checksum; install minigpt again"):
             started(book, base=base)
-    with pytest.raises(UserError, match="damaged: its bytes.*; copy or export it again$"):
+    with pytest.raises(UserError, match="checksum; copy or export it again"):
         started(book, base=str(shutil.copy(file, book.with_name("own.gguf"))))
     # An empty path would be the current folder.
     with pytest.raises(UserError, match="at least 1 character"):

@@ -42,7 +42,9 @@ def test_what_the_doctor_says_trains_further(tiny_file, tmp_path, no_export):
     training = {"epochs": 2, "steps_per_epoch": 8, "max_minutes": 60, "step_limits": [[4, 12]]}
     run = minigpt.train(settings(tiny_file, training=training), tmp_path / "run")
     # Whether there is time to count n-grams, for a verdict of its own, depends on the machine.
-    action = next(v.action for v in diagnose(read_history(run)) if v.id == "too_short")
+    history = read_history(run)
+    assert history.last.seconds == records(run.metrics_file)[-1]["seconds"]
+    action = next(v.action for v in diagnose(history) if v.id == "too_short")
     changes = action.strip("`.").split(" --set ")[1:]
     minigpt.resume(run, changes)
     assert [line["step"] for line in records(run.metrics_file)][:3] == [8, 12, 20]

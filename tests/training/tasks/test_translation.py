@@ -67,7 +67,10 @@ def test_pairs_have_no_starting_point(pair_run, tiny_run, pair_file, tiny_file, 
     for settings, message in (
         (tiny_settings(tiny_file, training={"init_from": pairs}), refused),
         (pair_settings(pair_file, training={"init_from": pairs}), refused),
-        (pair_settings(pair_file, training={"init_from": str(tiny_run.path)}), "left out"),
+        (
+            pair_settings(pair_file, training={"init_from": str(tiny_run.path)}),
+            "does not translate pairs",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             minigpt.train(settings, tmp_path / "run")
